@@ -1,0 +1,5 @@
+"""The root of all errors that users are meant to read."""
+
+
+class UserError(Exception):
+    """Something a user can mend; the message says what is wrong and what to do."""
