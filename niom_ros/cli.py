@@ -1,0 +1,214 @@
+"""The `niom` command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+import json
+import os
+from pathlib import Path
+import sys
+
+from niom_ros.errors import UserError
+from niom_ros.installation import version
+from niom_ros.models.store import megabytes
+from niom_ros.models.store import ModelError
+from niom_ros.models.store import ModelMissing
+from niom_ros.models.store import ModelStore
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        for line in str(error).splitlines():
+            print(f'niom: {line}', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print('niom: interrupted', file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of `niom ... | head` has gone; Python would complain again at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='niom', description='Find in an image what a sketch, blueprint or photo shows.'
+    )
+    parser.add_argument('--version', action='version', version=f'niom {version()}')
+    commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
+    _add_match(commands)
+    _add_demo(commands)
+    _add_models(commands)
+    return parser
+
+
+def _add_match(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser('match', help='find a reference in an image')
+    command.add_argument('reference', metavar='REFERENCE', help='image file: what to look for')
+    command.add_argument('image', metavar='IMAGE', help='image file: where to look')
+    command.add_argument('-o', '--output', type=Path, help='write a picture of the matches')
+    command.add_argument('--json', type=Path, help='write the result with all points')
+    command.add_argument(
+        '--extractor', default='aliked', help='aliked (default), disk, superpoint'
+    )
+    command.add_argument('--device', default='auto', help='auto (default), cpu, cuda')
+    command.add_argument('--max-keypoints', type=int, default=1024, metavar='N')
+    command.set_defaults(run=match)
+
+
+def match(arguments: argparse.Namespace) -> int:
+    """Find a reference in an image; exits 3 if it was not found."""
+    # Here, because torch takes seconds to import.
+    from niom_ros.matching.command import match_files
+    from niom_ros.matching.settings import Settings
+
+    settings = Settings(
+        extractor=arguments.extractor,
+        device=arguments.device,
+        max_keypoints=arguments.max_keypoints,
+    )
+    found = match_files(
+        arguments.reference, arguments.image, settings, arguments.output, arguments.json
+    )
+    return 0 if found else 3
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser('demo', help='match with a virtual camera, over ROS 2')
+    command.add_argument(
+        '-o', '--output', type=Path, default=Path('demo_output'), help='folder for pictures'
+    )
+    command.add_argument('--results', type=int, default=20, help='how many frames to match')
+    command.set_defaults(run=demo)
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    """Run camera and matcher as processes and judge what they publish."""
+    try:
+        import rclpy  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            'the demo needs ROS 2: run `make demo`, or source your ROS 2 installation'
+        ) from error
+    from niom_ros.nodes.demo import run_demo
+
+    run_demo(arguments.output, arguments.results)
+    return 0
+
+
+def _add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    models = commands.add_parser('models', help='list, fetch and check the network weights')
+    actions = models.add_subparsers(title='actions', metavar='ACTION', required=True)
+
+    listing = actions.add_parser('list', help='show every model, its licence and its state')
+    listing.add_argument('--json', action='store_true', help='for programs, with every detail')
+    listing.set_defaults(run=models_list)
+
+    fetch = actions.add_parser('fetch', help='bring models onto this machine')
+    fetch.add_argument('names', nargs='*', metavar='NAME', help='a name from `niom models list`')
+    fetch.add_argument('--default', action='store_true', help='those that work out of the box')
+    fetch.add_argument('--optional', action='store_true', help='all others; mind their licences')
+    fetch.set_defaults(run=models_fetch, usage_error=fetch.error)
+
+    check = actions.add_parser(
+        'check', help='verify the files; exits 1 if one is broken or lacking'
+    )
+    check.set_defaults(run=models_check)
+
+
+def models_list(arguments: argparse.Namespace) -> int:
+    """Show every model, its licence and its state."""
+    store = ModelStore()
+    if arguments.json:
+        rows = [
+            {**asdict(model), 'state': state.value, 'path': str(store.folder / model.file)}
+            for model, state in store.check()
+        ]
+        print(json.dumps(rows, indent=2))
+        return 0
+    table = [('name', 'state', 'size', 'licence', 'commercial', 'default', 'purpose')]
+    for model, state in store.check():
+        commercial = 'yes' if model.commercial else 'NO'
+        default = 'yes' if model.default else 'no'
+        size = megabytes(model.size)
+        row = (model.name, state.value, size, model.licence, commercial, default, model.purpose)
+        table.append(row)
+    widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print('  '.join(cells).rstrip())
+    print(f'\nfolder: {store.folder}')
+    return 0
+
+
+def models_fetch(arguments: argparse.Namespace) -> int:
+    """Bring models onto this machine."""
+    store = ModelStore()
+    names = list(arguments.names)
+    for model in store.models.values():
+        if arguments.default if model.default else arguments.optional:
+            names.append(model.name)
+    if not names:
+        arguments.usage_error('give the name of a model, --default or --optional')
+    report = TerminalReport()
+    try:
+        store.fetch(names, report)
+    finally:
+        report.clear()
+    return 0
+
+
+def models_check(arguments: argparse.Namespace) -> int:
+    """Verify the files; a model that is not in the default set may be missing."""
+    store = ModelStore()
+    code = 0
+    for model in store.models.values():
+        try:
+            store.path(model.name)
+            print(f'{model.name}: ok')
+        except ModelError as error:
+            if isinstance(error, ModelMissing) and not model.default:
+                print(f'{model.name}: not fetched (optional)')
+            else:
+                print(f'niom: {error}', file=sys.stderr)
+                code = 1
+    return code
+
+
+class TerminalReport:
+    """Writes to stderr how a fetch goes on, with a live percentage where a person looks."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._drawn = ''
+
+    def line(self, text: str) -> None:
+        """Write a line that stays."""
+        self.clear()
+        print(text, file=sys.stderr, flush=True)
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Redraw the percentage; the total may be approximate, so it never passes 100."""
+        text = f'{what}: {min(100, 100 * done // max(1, total)):3d} % of {megabytes(total)}'
+        if self._live and text != self._drawn:
+            self.clear()
+            self._drawn = text
+            print(text, end='', file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Remove the percentage, so that the next line starts at the left."""
+        if self._drawn:
+            print('\r\x1b[K', end='', file=sys.stderr, flush=True)
+            self._drawn = ''
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""Where this package is installed, and which version it is."""
+
+from importlib import metadata
+from pathlib import Path
+from xml.etree import ElementTree
+
+
+def share_folder() -> Path:
+    """Return the folder with package.xml, config, launch and rviz: installed, or the clone."""
+    package = Path(__file__).resolve().parent
+    candidates = [package.parent]
+    candidates += [parent / 'share/niom_ros' for parent in package.parents]
+    for candidate in candidates:
+        if (candidate / 'package.xml').is_file() and (candidate / 'config').is_dir():
+            return candidate
+    raise FileNotFoundError(
+        'the configuration files of niom_ros are not installed: '
+        'build the package with `make setup` or colcon'
+    )
+
+
+def version() -> str:
+    """Return the version of the package."""
+    try:
+        package = ElementTree.parse(share_folder() / 'package.xml').getroot()
+    except FileNotFoundError:  # a plain pip install has only the Python code
+        return metadata.version('niom_ros')
+    return package.findtext('version', default='')

@@ -1,0 +1,1 @@
+"""Match a reference with an image: everything here knows nothing of ROS."""

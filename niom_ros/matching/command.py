@@ -1,0 +1,82 @@
+"""What `niom match` does: match two image files and say, draw and write what was found."""
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from niom_ros.errors import UserError
+from niom_ros.matching.images import read_image
+from niom_ros.matching.images import reason
+from niom_ros.matching.pictures import draw_report
+from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.settings import Settings
+
+
+def match_files(
+    reference_path: str,
+    image_path: str,
+    settings: Settings,
+    picture: Path | None = None,
+    json_file: Path | None = None,
+) -> bool:
+    """Find the reference in the image, report it, and return whether it was found."""
+    reference_image, image = read_image(reference_path), read_image(image_path)
+    pipeline = Pipeline(settings)
+    reference = pipeline.prepare(reference_image)
+    outcome = pipeline.match(reference, image)
+    print(f'{outcome.status.name}: {outcome.message}')
+    if outcome.reference_to_image is not None:
+        print(f'confidence {outcome.confidence:.2f}, homography from reference to image:')
+        for row in outcome.reference_to_image:
+            print('  ' + ' '.join(f'{value:12.6g}' for value in row))
+    if picture:
+        write_picture(picture, draw_report(reference, image, outcome))
+    if json_file:
+        result = as_json(reference, outcome, pipeline.method)
+        write_bytes(json_file, json.dumps(result, indent=1).encode())
+    return outcome.reference_to_image is not None
+
+
+def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[str, object]:
+    """Return everything about a match in a form that any program reads."""
+    correspondences = outcome.correspondences
+    homography = outcome.reference_to_image
+    return {
+        'status': outcome.status.name,
+        'message': outcome.message,
+        'method': method,
+        'confidence': outcome.confidence,
+        'reference_to_image': None if homography is None else homography.tolist(),
+        'reference_size': list(reference.size),
+        'reference_keypoints': len(reference.features),
+        'image_keypoints': outcome.image_keypoints,
+        'checks': outcome.checks,
+        'stage_seconds': outcome.stage_seconds,
+        'reference_points': correspondences.reference_points.tolist(),
+        'image_points': correspondences.image_points.tolist(),
+        'scores': correspondences.scores.tolist(),
+        'inliers': outcome.inliers.tolist(),
+    }
+
+
+def write_picture(path: Path, rgb: np.ndarray) -> None:
+    """Write an RGB picture; the file's ending says in which format."""
+    try:
+        encoded, data = cv2.imencode(path.suffix or '.none', cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR))
+    except cv2.error:
+        encoded = False
+    if not encoded:
+        raise UserError(f'cannot write a picture named {path}: use the ending .png or .jpg')
+    write_bytes(path, data.tobytes())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file, or say why not."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UserError(f'cannot write {path}: {reason(error)}') from None

