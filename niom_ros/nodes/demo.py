@@ -1,0 +1,263 @@
+"""The demo: camera, matcher and client as separate processes that talk ROS 2."""
+
+from collections import Counter
+from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import field
+import json
+import os
+from pathlib import Path
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+import cv2
+import numpy as np
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+
+from niom_ros.errors import UserError
+from niom_ros.installation import share_folder
+from niom_ros.matching.geometry import corners
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import warp_points
+from niom_ros.msg import Homography
+from niom_ros.msg import MatchResult
+from niom_ros.nodes.image_conversion import message_to_rgb
+from niom_ros.nodes.image_conversion import rgb_to_message
+from niom_ros.srv import SetReference
+from niom_ros.virtual_scene import DEMO_PHOTO
+from niom_ros.virtual_scene import example_photo
+
+START_SECONDS = 60.0  # for the matcher to load its networks and answer
+LEAST_SHARE_OK = 0.8
+LARGEST_CORNER_ERROR = 5.0  # pixels, mean over all OK frames
+FEWEST_RESULTS = 5  # a slow or busy machine may not reach the number that was asked for
+PICTURES = 4
+
+
+class DemoFailed(UserError):
+    """The demo did not show what it should; the message says what went wrong."""
+
+
+@dataclass
+class Recording:
+    """All that the client saw."""
+
+    results: list[MatchResult] = field(default_factory=list)
+    arrivals: list[float] = field(default_factory=list)
+    truths: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    pictures: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+
+    def corner_errors(self) -> list[float]:
+        """Return the mean distance of the four corners from their true place, per OK frame."""
+        errors = []
+        for result in self.results:
+            truth = self.truths.get(stamp_of(result.header))
+            if result.homography.status == Homography.OK and truth is not None:
+                found = np.array(result.homography.matrix).reshape(3, 3)
+                size = result.homography.reference_width, result.homography.reference_height
+                offsets = warp_points(found, corners(size)) - warp_points(truth, corners(size))
+                errors.append(float(np.linalg.norm(offsets, axis=1).mean()))
+        return errors
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers that the demo prints."""
+        statuses = Counter(Status(r.homography.status).name for r in self.results)
+        errors = self.corner_errors()
+        latencies = [result.latency for result in self.results]
+        stages: dict[str, list[float]] = {}
+        for result in self.results:
+            for name, seconds in zip(result.stage_names, result.stage_seconds, strict=True):
+                stages.setdefault(name, []).append(seconds)
+        span = self.arrivals[-1] - self.arrivals[0]
+        return {
+            'camera frames': self.results[-1].frames_received,
+            'results': len(self.results),
+            'results per second': (len(self.results) - 1) / span if span > 0 else 0.0,
+            'median latency in s': float(np.median(latencies)),
+            'longest latency in s': max(latencies),
+            'median seconds per stage': {n: float(np.median(s)) for n, s in stages.items()},
+            'statuses': dict(statuses),
+            'mean corner error in px': float(np.mean(errors)) if errors else None,
+            'largest corner error in px': max(errors) if errors else None,
+        }
+
+
+def run_demo(output: Path, results_wanted: int = 20, seconds: float = 120.0) -> None:
+    """Run camera and matcher, set the reference, collect results, and judge them."""
+    output.mkdir(parents=True, exist_ok=True)
+    # On a domain of its own, so that it neither disturbs a running robot nor hears it.
+    os.environ['ROS_DOMAIN_ID'] = str(free_domain_id())
+    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+    print(f'starting camera and matcher (ROS_DOMAIN_ID {os.environ["ROS_DOMAIN_ID"]})', flush=True)
+    with (
+        started('niom_ros.nodes.matcher_node', 'matcher.yaml', output) as matcher,
+        started('niom_ros.nodes.virtual_camera', 'virtual_camera.yaml', output) as camera,
+        client_node() as node,
+    ):
+
+        def check() -> None:
+            for process, log in (matcher, camera):
+                if process.poll() is not None:
+                    raise DemoFailed(f'a node ended by itself:\n{tail(log)}')
+
+        set_reference(node, check)
+        recording = record(node, results_wanted, time.monotonic() + seconds, check)
+    summary = recording.summary()
+    write_pictures(recording, output)
+    (output / 'summary.json').write_text(json.dumps(summary, indent=2) + '\n')
+    print_summary(summary)
+    print(f'pictures, logs and summary.json are in {output.resolve()}')
+    judge(summary)
+
+
+def free_domain_id() -> int:
+    """Return a ROS domain that nobody on this machine uses."""
+    for domain in range(1, 101):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                # The port on which DDS participants of this domain find each other.
+                probe.bind(('', 7400 + 250 * domain))
+            except OSError:
+                continue
+            return domain
+    raise DemoFailed('all ROS domains of this machine are in use: stop other ROS programs')
+
+
+@contextmanager
+def started(
+    module: str, params_file: str, output: Path
+) -> Iterator[tuple[subprocess.Popen, Path]]:
+    """Run a node as its own process, with its output in a file."""
+    log = output / f'{module.rpartition(".")[2]}.log'
+    parameters = share_folder() / 'config' / params_file
+    command = [sys.executable, '-m', module, '--ros-args', '--params-file', str(parameters)]
+    with log.open('w') as log_file:
+        process = subprocess.Popen(command, stdout=log_file, stderr=subprocess.STDOUT)
+        try:
+            yield process, log
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def client_node() -> Iterator[Node]:
+    """Take part in the ROS network."""
+    rclpy.init()
+    try:
+        yield rclpy.create_node('demo')
+    finally:
+        rclpy.try_shutdown()
+
+
+def set_reference(node: Node, check: Callable[[], None]) -> None:
+    """Tell the matcher to look for the demo photo, through its service."""
+    client = node.create_client(SetReference, 'matcher/set_reference')
+    deadline = time.monotonic() + START_SECONDS
+    while not client.wait_for_service(timeout_sec=0.5):
+        check()
+        if time.monotonic() > deadline:
+            raise DemoFailed(f'the matcher did not appear within {START_SECONDS:.0f} s')
+    request = SetReference.Request(id=DEMO_PHOTO, label='cup')
+    request.image = rgb_to_message(example_photo(DEMO_PHOTO), Header())
+    future = client.call_async(request)
+    rclpy.spin_until_future_complete(node, future, timeout_sec=START_SECONDS)
+    answer = future.result()
+    if answer is None:
+        raise DemoFailed(f'set_reference did not answer within {START_SECONDS:.0f} s')
+    if not answer.success:
+        raise DemoFailed(f'set_reference: {answer.message}')
+    print(f'set_reference: {answer.message}', flush=True)
+
+
+def record(node: Node, wanted: int, deadline: float, check: Callable[[], None]) -> Recording:
+    """Collect results that use the reference, the truth about them, and debug images."""
+    recording = Recording()
+
+    def on_result(result: MatchResult) -> None:
+        if result.homography.reference_id:
+            recording.results.append(result)
+            recording.arrivals.append(time.monotonic())
+
+    def on_truth(truth: Homography) -> None:
+        recording.truths[stamp_of(truth.header)] = np.array(truth.matrix).reshape(3, 3)
+
+    def on_picture(picture: Image) -> None:
+        recording.pictures[stamp_of(picture.header)] = message_to_rgb(picture)
+
+    node.create_subscription(Homography, 'virtual_camera/truth', on_truth, QoSProfile(depth=100))
+    node.create_subscription(MatchResult, 'matcher/match', on_result, QoSProfile(depth=10))
+    node.create_subscription(Image, 'matcher/debug_image', on_picture, QoSProfile(depth=10))
+    shown = 0
+    while len(recording.results) < wanted or not recording.pictures:
+        rclpy.spin_once(node, timeout_sec=0.5)
+        check()
+        if len(recording.results) // 5 > shown:
+            shown = len(recording.results) // 5
+            print(f'{len(recording.results)} of {wanted} results', flush=True)
+        if time.monotonic() > deadline:
+            break
+    if len(recording.results) < FEWEST_RESULTS:
+        raise DemoFailed(
+            f'only {len(recording.results)} results came in time: '
+            'see the logs in the output folder'
+        )
+    return recording
+
+
+def write_pictures(recording: Recording, output: Path) -> None:
+    """Write some debug images, spread over the run."""
+    pictures = list(recording.pictures.values())
+    chosen = np.linspace(0, len(pictures) - 1, min(PICTURES, len(pictures))).astype(int)
+    for number, index in enumerate(chosen, start=1):
+        picture = cv2.cvtColor(pictures[index], cv2.COLOR_RGB2BGR)
+        cv2.imwrite(str(output / f'matches_{number}.png'), picture)
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """Print the table."""
+    for name, value in summary.items():
+        if isinstance(value, dict):
+            value = ', '.join(f'{k} {shown(v)}' for k, v in value.items())
+        print(f'  {name:26} {shown(value)}')
+
+
+def shown(value: object) -> str:
+    """Return a number as people read it."""
+    return f'{value:.2f}' if isinstance(value, float) else str(value)
+
+
+def judge(summary: dict[str, Any]) -> None:
+    """Fail unless the reference was found, and at the right place."""
+    share_ok = summary['statuses'].get('OK', 0) / summary['results']
+    if share_ok < LEAST_SHARE_OK:
+        raise DemoFailed(f'only {share_ok:.0%} of the frames were OK, not {LEAST_SHARE_OK:.0%}')
+    error = summary['mean corner error in px']
+    if error is None or error > LARGEST_CORNER_ERROR:
+        raise DemoFailed(
+            f'the mean corner error is {error} px, not {LARGEST_CORNER_ERROR} or less'
+        )
+
+
+def stamp_of(header: Header) -> tuple[int, int]:
+    """Return a stamp that can be looked up."""
+    return header.stamp.sec, header.stamp.nanosec
+
+
+def tail(log: Path, lines: int = 15) -> str:
+    """Return the end of a log file."""
+    return '\n'.join(log.read_text(errors='replace').splitlines()[-lines:])
