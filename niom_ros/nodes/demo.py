@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
 import json
-import os
 from pathlib import Path
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -33,6 +31,7 @@ from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
 from niom_ros.nodes.image_conversion import message_to_rgb
 from niom_ros.nodes.image_conversion import rgb_to_message
+from niom_ros.nodes.private_network import use_private_network
 from niom_ros.srv import SetReference
 from niom_ros.virtual_scene import DEMO_PHOTO
 from niom_ros.virtual_scene import example_photo
@@ -95,10 +94,9 @@ class Recording:
 def run_demo(output: Path, results_wanted: int = 20, seconds: float = 120.0) -> None:
     """Run camera and matcher, set the reference, collect results, and judge them."""
     output.mkdir(parents=True, exist_ok=True)
-    # On a domain of its own, so that it neither disturbs a running robot nor hears it.
-    os.environ['ROS_DOMAIN_ID'] = str(free_domain_id())
-    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
-    print(f'starting camera and matcher (ROS_DOMAIN_ID {os.environ["ROS_DOMAIN_ID"]})', flush=True)
+    # Of its own, so that it neither disturbs a running robot nor hears it.
+    domain = use_private_network()
+    print(f'starting camera and matcher (ROS_DOMAIN_ID {domain})', flush=True)
     with (
         started('niom_ros.nodes.matcher_node', 'matcher.yaml', output) as matcher,
         started('niom_ros.nodes.virtual_camera', 'virtual_camera.yaml', output) as camera,
@@ -118,19 +116,6 @@ def run_demo(output: Path, results_wanted: int = 20, seconds: float = 120.0) -> 
     print_summary(summary)
     print(f'pictures, logs and summary.json are in {output.resolve()}')
     judge(summary)
-
-
-def free_domain_id() -> int:
-    """Return a ROS domain that nobody on this machine uses."""
-    for domain in range(1, 101):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                # The port on which DDS participants of this domain find each other.
-                probe.bind(('', 7400 + 250 * domain))
-            except OSError:
-                continue
-            return domain
-    raise DemoFailed('all ROS domains of this machine are in use: stop other ROS programs')
 
 
 @contextmanager

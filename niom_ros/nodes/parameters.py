@@ -7,6 +7,8 @@ from typing import Any
 from rcl_interfaces.msg import FloatingPointRange
 from rcl_interfaces.msg import IntegerRange
 from rcl_interfaces.msg import ParameterDescriptor
+from rclpy.exceptions import InvalidParameterTypeException
+from rclpy.exceptions import InvalidParameterValueException
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 
@@ -161,9 +163,12 @@ VIRTUAL_CAMERA_PARAMETERS = (
 def declare(node: Node, table: Iterable[Parameter]) -> None:
     """Declare all parameters of a table, refusing values that it does not allow."""
     for parameter in table:
-        value = node.declare_parameter(
-            parameter.name, parameter.default, parameter.descriptor()
-        ).value
+        try:
+            value = node.declare_parameter(
+                parameter.name, parameter.default, parameter.descriptor()
+            ).value
+        except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+            raise SettingsError(str(error)) from None
         problem = parameter.problem_with(value)
         if problem:
             raise SettingsError(f'parameter {problem}')

@@ -6,7 +6,6 @@ import sys
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 
@@ -44,7 +43,8 @@ class VirtualCamera(Node):
         self._frame_id = values['frame_id']
         self._period = 1 / values['rate']
         self._frame = 0
-        self._image_publisher = self.create_publisher(Image, 'image', qos_profile_sensor_data)
+        # Reliable, so that every subscriber connects, RViz with its defaults included.
+        self._image_publisher = self.create_publisher(Image, 'image', QoSProfile(depth=1))
         self._truth_publisher = self.create_publisher(Homography, '~/truth', QoSProfile(depth=100))
         self.create_timer(self._period, self._publish)
 

@@ -1,0 +1,48 @@
+# Everything on a machine without ROS. With ROS 2 installed, build with colcon as usual.
+
+PYTHON ?= python3
+ARGS :=
+
+# In the shell, because make's own functions take a path with a space for two paths.
+CLONE := $(shell cd "$$(dirname "$$(echo '$(MAKEFILE_LIST)' | sed 's/^ *//')")" && pwd)
+
+NIOM_ENV ?= $(CLONE)/.venv
+ifeq ($(filter /%,$(firstword $(NIOM_ENV))),)
+  override NIOM_ENV := $(CURDIR)/$(NIOM_ENV)
+endif
+export CLONE NIOM_ENV
+
+# Not the whole folder: the environment may lie in it.
+CHECKED := niom_ros launch test setup.py
+
+help:           ## show this list
+	@echo 'make TARGET [NIOM_ENV=FOLDER] [PYTHON=python3] [ARGS=...]'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s%s\n", $$1, $$2}' "$$CLONE/Makefile"
+
+setup:          ## build the environment (.venv, or the folder that NIOM_ENV names)
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+	  echo 'setup: $(PYTHON) is missing or too old: install Python 3.10 to 3.14' \
+	    '(Debian, Ubuntu: sudo apt install python3-venv python3-dev),' \
+	    'or name another one: make setup PYTHON=python3.12' >&2; exit 1; }
+	@"$(PYTHON)" "$$CLONE/niom_ros/environment/build.py"
+
+demo: setup     ## find a photo in a simulated camera, over ROS 2
+	@"$$NIOM_ENV/bin/niom" demo $(ARGS)
+
+lint: setup     ## check style and types
+	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m ruff check $(CHECKED)
+	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m ruff format --check $(CHECKED)
+	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m mypy niom_ros
+
+test: lint      ## check style, types and behaviour; ARGS='-k name' chooses tests
+	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m pytest -m 'not optional' $(ARGS)
+
+test-optional: setup  ## test with models under GPL or non-commercial licences
+	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m pytest -m optional $(ARGS)
+
+clean:          ## remove what was built, and the environment if it is .venv
+	[ "$$NIOM_ENV" != "$$CLONE/.venv" ] || rm -rf "$$CLONE/.venv"
+	cd "$$CLONE" && rm -rf build install log *.egg-info .*_cache .hypothesis
+	cd "$$CLONE" && find $(CHECKED) -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: help setup demo lint test test-optional clean

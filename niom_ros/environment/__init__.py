@@ -1,0 +1,1 @@
+"""Builds the environment in which everything runs on a machine without ROS."""

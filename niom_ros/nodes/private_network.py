@@ -1,0 +1,30 @@
+"""A ROS network of its own on this machine: for the demo and the tests."""
+
+import os
+import socket
+
+from niom_ros.errors import UserError
+from niom_ros.installation import share_folder
+
+
+def use_private_network() -> int:
+    """Prepare this process and its children for a ROS domain that nobody else uses."""
+    domain = free_domain_id()
+    os.environ['ROS_DOMAIN_ID'] = str(domain)
+    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+    profile = share_folder() / 'config/fastdds_large_images.xml'
+    os.environ.setdefault('FASTRTPS_DEFAULT_PROFILES_FILE', str(profile))
+    return domain
+
+
+def free_domain_id() -> int:
+    """Return a ROS domain that nobody on this machine uses."""
+    for domain in range(1, 101):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                # The port on which DDS participants of this domain find each other.
+                probe.bind(('', 7400 + 250 * domain))
+            except OSError:
+                continue
+            return domain
+    raise UserError('all ROS domains of this machine are in use: stop other ROS programs')

@@ -1,0 +1,95 @@
+"""A ROS client for tests: starts nodes as processes and waits for what they publish."""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import time
+
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+
+from niom_ros.nodes.private_network import use_private_network
+
+PATIENCE = 60.0  # seconds; wide, because the machines that run this are often busy
+
+
+@contextmanager
+def ros_network() -> Iterator[Node]:
+    """Take part in a ROS domain that nobody else uses."""
+    use_private_network()
+    rclpy.init()
+    try:
+        yield rclpy.create_node('test_client')
+    finally:
+        rclpy.try_shutdown()
+
+
+@contextmanager
+def running(name: str, log: Path, *arguments: str) -> Iterator[subprocess.Popen]:
+    """Run an installed executable of the package until the end of the block."""
+    executable = Path(sys.prefix) / 'lib/niom_ros' / name
+    with log.open('w') as output:
+        process = subprocess.Popen(
+            [executable, '--ros-args', *arguments], stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                try:
+                    process.wait(timeout=15)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+def spin_until(node: Node, condition: Callable[[], object], what: str) -> None:
+    """Handle messages until something holds, or fail after a bounded time."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f'{what} did not happen within {PATIENCE:.0f} s'
+        rclpy.spin_once(node, timeout_sec=0.1)
+
+
+def call(node: Node, service_type: type, name: str, request: object) -> object:
+    """Call a service and return its answer."""
+    client = node.create_client(service_type, name)
+    assert client.wait_for_service(timeout_sec=PATIENCE), f'there is no service {name}'
+    future = client.call_async(request)
+    spin_until(node, future.done, f'an answer of {name}')
+    node.destroy_client(client)
+    return future.result()
+
+
+class Inbox:
+    """All messages of a topic."""
+
+    def __init__(self, node: Node, message_type: type, topic: str) -> None:
+        self.messages: list = []
+        self._node = node
+        self._topic = topic
+        self._subscription = node.create_subscription(
+            message_type, topic, self.messages.append, QoSProfile(depth=50)
+        )
+
+    def wait_for(self, condition: Callable[[object], bool], what: str) -> object:
+        """Return the first message, from now on, for which the condition holds."""
+        start = len(self.messages)
+        found: list = []
+
+        def look() -> bool:
+            found.extend(message for message in self.messages[start:] if condition(message))
+            return bool(found)
+
+        spin_until(self._node, look, f'{what} on {self._topic}')
+        return found[0]
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._node.destroy_subscription(self._subscription)

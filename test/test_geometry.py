@@ -1,0 +1,197 @@
+import cv2
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from niom_ros.matching.geometry import corners
+from niom_ros.matching.geometry import hull_area
+from niom_ros.matching.geometry import implausibility
+from niom_ros.matching.geometry import Limits
+from niom_ros.matching.geometry import locate
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.matcher import Correspondences
+
+REFERENCE_SIZE = (400, 300)
+IMAGE_SIZE = (640, 480)
+
+
+def correspondences_under(homography, count=80, noise=0.0, outliers=0, seed=0):
+    random = np.random.default_rng(seed)
+    reference_points = random.uniform((0, 0), REFERENCE_SIZE, (count + outliers, 2))
+    image_points = warp_points(homography, reference_points)
+    image_points += random.normal(0, noise, image_points.shape)
+    image_points[count:] = random.uniform((0, 0), IMAGE_SIZE, (outliers, 2))
+    scores = np.linspace(1, 0.1, count + outliers)
+    return Correspondences(
+        reference_points.astype(np.float32),
+        image_points.astype(np.float32),
+        scores.astype(np.float32),
+    )
+
+
+def homography_to(quadrilateral):
+    return cv2.getPerspectiveTransform(
+        corners(REFERENCE_SIZE).astype(np.float32), np.float32(quadrilateral)
+    )
+
+
+def corner_error(found, truth):
+    offsets = warp_points(found, corners(REFERENCE_SIZE)) - warp_points(
+        truth, corners(REFERENCE_SIZE)
+    )
+    return np.linalg.norm(offsets, axis=1).mean()
+
+
+UPRIGHT = homography_to([[100, 80], [500, 100], [480, 400], [110, 380]])
+MIRRORED = [[500, 100], [100, 80], [110, 380], [480, 400]]
+FOLDED = [[100, 80], [480, 400], [500, 100], [110, 380]]
+
+
+def test_warp_points_by_hand():
+    # w = 1 + 0.01 * x, so (100, 50) is halved.
+    homography = np.array([[1, 0, 0], [0, 1, 0], [0.01, 0, 1]])
+    assert warp_points(homography, np.array([[100, 50]])).tolist() == [[50, 25]]
+
+
+def test_corners_are_pixel_centres_clockwise():
+    assert corners((4, 3)).tolist() == [[0, 0], [3, 0], [3, 2], [0, 2]]
+
+
+def test_hull_area_by_hand():
+    square_with_a_point_inside = np.array([[0, 0], [10, 0], [10, 10], [0, 10], [5, 5]])
+    assert hull_area(square_with_a_point_inside) == 100
+    assert hull_area(np.array([[0, 0], [3, 3]])) == 0
+
+
+def test_exact_correspondences_give_the_homography():
+    verdict = locate(correspondences_under(UPRIGHT), REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    assert verdict.status is Status.OK
+    assert corner_error(verdict.reference_to_image, UPRIGHT) < 0.01
+    assert verdict.inliers.all()
+    assert verdict.confidence == pytest.approx(80 / (80 + Limits().min_inliers))
+    assert verdict.checks['inlier_ratio'] == 1
+    assert 0.8 < verdict.checks['coverage'] <= 1
+    # The quadrilateral is about 382 x 300 of 640 x 480 pixels.
+    assert verdict.checks['area_ratio'] == pytest.approx(0.37, abs=0.02)
+
+
+def test_half_of_the_matches_may_be_wrong():
+    found = locate(
+        correspondences_under(UPRIGHT, count=60, noise=1.0, outliers=60),
+        REFERENCE_SIZE,
+        IMAGE_SIZE,
+        Limits(),
+    )
+    assert found.status is Status.OK
+    assert corner_error(found.reference_to_image, UPRIGHT) < 2
+    assert found.inliers[:60].mean() > 0.9
+    assert found.inliers[60:].mean() < 0.1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    shifts=st.lists(st.floats(-60, 60), min_size=8, max_size=8),
+    scale=st.floats(0.3, 1.2),
+    angle=st.floats(-np.pi, np.pi),
+)
+def test_any_camera_view_is_recovered(shifts, scale, angle):
+    centre = (corners(REFERENCE_SIZE) - corners(REFERENCE_SIZE).mean(axis=0)) * scale
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    # Corners move by up to a quarter of the shorter side: always convex, never mirrored.
+    seen = centre @ turn.T + np.array(shifts).reshape(4, 2) * scale + (320, 240)
+    truth = homography_to(seen)
+    found = locate(correspondences_under(truth), REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    assert found.status is Status.OK, found.message
+    assert corner_error(found.reference_to_image, truth) < 0.1
+
+
+@pytest.mark.parametrize(
+    ('quadrilateral', 'words'),
+    [
+        (MIRRORED, 'no view'),  # the estimator itself drops these
+        (FOLDED, 'fold|behind'),
+        ([[300, 200], [306, 200], [306, 205], [300, 205]], 'times the image'),
+        ([[300, 100], [340, 239], [340, 241], [300, 380]], 'distort|behind'),
+    ],
+)
+def test_views_that_no_camera_has_are_rejected(quadrilateral, words):
+    verdict = locate(
+        correspondences_under(homography_to(quadrilateral)),
+        REFERENCE_SIZE,
+        IMAGE_SIZE,
+        Limits(reprojection_error=1.0),
+    )
+    assert verdict.status is Status.REJECTED_GEOMETRY
+    assert verdict.reference_to_image is None
+    assert any(word in verdict.message for word in words.split('|')), verdict.message
+
+
+def test_mirrored_views_are_recognised_whatever_estimator_made_them():
+    plausible = {'area_ratio': 0.4, 'condition': 2.0, 'coverage': 0.9}
+    mirrored = homography_to(MIRRORED)
+    assert 'mirrored' in implausibility(mirrored, plausible, REFERENCE_SIZE, Limits())
+    assert implausibility(UPRIGHT, plausible, REFERENCE_SIZE, Limits()) == ''
+
+
+def test_a_part_behind_the_camera_is_rejected():
+    behind = np.array([[1, 0, 0], [0, 1, 0], [-0.004, 0, 1]])  # w < 0 beyond x = 250
+    points = correspondences_under(behind, count=200)
+    in_front = points.reference_points[:, 0] < 200
+    seen = Correspondences(
+        points.reference_points[in_front], points.image_points[in_front], points.scores[in_front]
+    )
+    verdict = locate(seen, REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    assert verdict.status is Status.REJECTED_GEOMETRY
+    assert 'behind the camera' in verdict.message
+
+
+def test_agreement_in_one_spot_only_is_rejected():
+    points = correspondences_under(UPRIGHT, count=80)
+    small = points.reference_points * 0.15
+    spot = Correspondences(small, warp_points(UPRIGHT, small).astype(np.float32), points.scores)
+    verdict = locate(spot, REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    assert verdict.status is Status.REJECTED_GEOMETRY
+    assert 'span only' in verdict.message
+
+
+def test_few_matches_and_few_inliers_say_so():
+    few = locate(correspondences_under(UPRIGHT, count=10), REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    assert few.status is Status.FEW_MATCHES
+    assert few.message == 'only 10 points were recognised, 20 must agree'
+    weak = locate(
+        correspondences_under(UPRIGHT, count=15, outliers=10),
+        REFERENCE_SIZE,
+        IMAGE_SIZE,
+        Limits(),
+    )
+    assert weak.status is Status.LOW_CONFIDENCE
+    assert weak.reference_to_image is None
+    assert 0 < weak.confidence < 0.5
+
+
+def test_a_low_share_of_agreeing_matches_is_not_believed():
+    verdict = locate(
+        correspondences_under(UPRIGHT, count=40, outliers=160),
+        REFERENCE_SIZE,
+        IMAGE_SIZE,
+        Limits(min_inlier_ratio=0.5),
+    )
+    assert verdict.status is Status.LOW_CONFIDENCE
+    assert '50% are needed' in verdict.message
+
+
+def test_random_points_are_never_believed():
+    for seed in range(30):
+        noise = correspondences_under(UPRIGHT, count=0, outliers=100, seed=seed)
+        assert locate(noise, REFERENCE_SIZE, IMAGE_SIZE, Limits()).status is not Status.OK
+
+
+def test_identical_points_are_rejected_without_a_crash():
+    same = np.full((50, 2), 7, np.float32)
+    verdict = locate(
+        Correspondences(same, same, np.ones(50, np.float32)), REFERENCE_SIZE, IMAGE_SIZE, Limits()
+    )
+    assert verdict.status is Status.REJECTED_GEOMETRY

@@ -1,0 +1,405 @@
+"""The matcher as its own process, over real DDS, fed by a camera that the tests control."""
+
+from array import array
+import signal
+import time
+
+from niom_ros.msg import Homography
+from niom_ros.msg import MatchResult
+from niom_ros.srv import SetReference
+import numpy as np
+import pytest
+from rcl_interfaces.msg import Parameter
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.srv import SetParameters
+import rclpy
+from rclpy.qos import QoSProfile
+from ros_client import call
+from ros_client import Inbox
+from ros_client import ros_network
+from ros_client import running
+from ros_client import spin_until
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+
+from niom_ros.matching.geometry import corners
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import warp_points
+from niom_ros.nodes.image_conversion import message_to_rgb
+from niom_ros.nodes.image_conversion import rgb_to_message
+from niom_ros.virtual_scene import example_photo
+
+# Fewer keypoints are enough for these scenes; reliable, so that no test image is lost.
+FAST = ('-p', 'max_keypoints:=512', '-p', 'reliable_image:=true')
+
+
+class Bench:
+    """A camera, a matcher process and its outputs."""
+
+    def __init__(self, node):
+        self.node = node
+        self.results = Inbox(node, MatchResult, 'matcher/match')
+        self.homographies = Inbox(node, Homography, 'matcher/homography')
+        self._camera = node.create_publisher(Image, 'image', QoSProfile(depth=1))
+        self._stamp = 0
+
+    def wait_until_connected(self):
+        spin_until(
+            self.node,
+            lambda: (
+                self._camera.get_subscription_count()
+                and self.node.count_publishers('matcher/match')
+                and self.node.count_publishers('matcher/homography')
+            ),
+            'the matcher',
+        )
+
+    def publish(self, image):
+        """Send a camera image with a stamp of its own, and return the stamp."""
+        self._stamp += 1
+        image.header.stamp.sec = 1_000_000 + self._stamp
+        image.header.frame_id = 'camera_optical_frame'
+        self._camera.publish(image)
+        return image.header.stamp
+
+    def result_of(self, image):
+        """Send a camera image and return the result for it."""
+        stamp = self.publish(image)
+        return self.results.wait_for(lambda result: result.header.stamp == stamp, 'the result')
+
+    def set_reference(self, **fields):
+        return call(
+            self.node, SetReference, 'matcher/set_reference', SetReference.Request(**fields)
+        )
+
+    def set_parameter(self, name, value):
+        kinds = {
+            bool: ('PARAMETER_BOOL', 'bool_value'),
+            int: ('PARAMETER_INTEGER', 'integer_value'),
+            float: ('PARAMETER_DOUBLE', 'double_value'),
+            str: ('PARAMETER_STRING', 'string_value'),
+        }
+        kind, field = kinds[type(value)]
+        request = SetParameters.Request()
+        request.parameters = [
+            Parameter(
+                name=name,
+                value=ParameterValue(type=getattr(ParameterType, kind), **{field: value}),
+            )
+        ]
+        return call(self.node, SetParameters, 'matcher/set_parameters', request).results[0]
+
+
+@pytest.fixture(scope='module')
+def bench(tmp_path_factory):
+    with ros_network() as node:
+        bench = Bench(node)
+        log = tmp_path_factory.mktemp('matcher') / 'log.txt'
+        with running('matcher_node', log, *FAST) as process:
+            bench.process = process
+            bench.wait_until_connected()
+            yield bench
+
+
+@pytest.fixture
+def view(scene):
+    return scene.view(8.0, 0)
+
+
+@pytest.fixture
+def with_reference(bench, coffee):
+    answer = bench.set_reference(id='cup', label='cup', image=rgb_to_message(coffee, Header()))
+    assert answer.success, answer.message
+    return answer
+
+
+def test_without_a_reference_every_frame_says_so(bench, view):
+    # The first test of the module: no reference was set yet.
+    result = bench.result_of(rgb_to_message(view.image, Header()))
+    assert result.homography.status == Homography.NO_REFERENCE
+    assert 'set_reference' in result.status_message
+    assert list(result.homography.matrix) == []
+    assert result.homography.source == Homography.NONE
+    answer = bench.set_reference(path='/nowhere.png')
+    assert not answer.success
+    assert 'still looking' not in answer.message
+
+
+def test_the_reference_is_found_in_the_camera_image(bench, with_reference, view, coffee):
+    assert with_reference.id == 'cup'
+    assert (with_reference.width, with_reference.height) == (600, 400)
+    assert with_reference.keypoints == 512
+    assert with_reference.matchability == 1
+    assert "looking for 'cup'" in with_reference.message
+    image = rgb_to_message(view.image, Header())
+    result = bench.result_of(image)
+    assert result.homography.status == Homography.OK, result.status_message
+    # Header, reference and sizes
+    assert result.header == image.header == result.homography.header
+    assert result.homography.matched_stamp == image.header.stamp
+    assert result.homography.source == Homography.MATCHED
+    assert result.homography.reference_id == 'cup'
+    assert result.reference_label == 'cup'
+    assert result.reference_revision == with_reference.revision
+    assert (result.homography.reference_width, result.homography.reference_height) == (600, 400)
+    assert (result.image_width, result.image_height) == (640, 480)
+    # The place
+    found = np.array(result.homography.matrix).reshape(3, 3)
+    size = (600, 400)
+    offsets = warp_points(found, corners(size)) - warp_points(view.picture_to_image, corners(size))
+    assert np.linalg.norm(offsets, axis=1).mean() < 3
+    # The correspondences: parallel arrays
+    count = len(result.score)
+    for values in (result.reference_x, result.reference_y, result.image_x, result.image_y):
+        assert len(values) == count
+    assert len(result.inlier) == count
+    assert sum(result.inlier) == result.inliers > 50
+    assert result.reference_keypoints == result.image_keypoints == 512
+    assert list(result.stage_names) == ['extract', 'match', 'verify']
+    assert all(seconds > 0 for seconds in result.stage_seconds)
+    assert 'inlier_ratio' in result.check_names
+    assert result.method == 'aliked+lightglue'
+    assert result.weighting == 'none'
+
+
+def test_the_small_message_equals_the_one_inside_the_large(bench, with_reference, view):
+    result = bench.result_of(rgb_to_message(view.image, Header()))
+    stamp = result.header.stamp
+    spin_until(
+        bench.node,
+        lambda: any(m.header.stamp == stamp for m in bench.homographies.messages),
+        'the homography',
+    )
+    (small,) = [m for m in bench.homographies.messages if m.header.stamp == stamp]
+    assert small == result.homography
+
+
+def test_an_unrelated_image_has_no_homography(bench, with_reference):
+    result = bench.result_of(rgb_to_message(example_photo('astronaut'), Header()))
+    assert result.homography.status in (
+        Homography.FEW_MATCHES,
+        Homography.REJECTED_GEOMETRY,
+        Homography.LOW_CONFIDENCE,
+    )
+    assert list(result.homography.matrix) == []
+    assert result.homography.source == Homography.NONE
+    assert result.status_message
+
+
+def test_bad_camera_images_are_answered_and_the_next_good_one_is_matched(
+    bench, with_reference, view
+):
+    good = rgb_to_message(view.image, Header())
+    short = Image(width=64, height=64, step=192, encoding='rgb8', data=array('B', bytes(100)))
+    odd = Image(width=64, height=64, step=192, encoding='jpg', data=array('B', bytes(12288)))
+    tiny = Image(width=1, height=1, step=3, encoding='rgb8', data=array('B', bytes(3)))
+    for image, status, words in (
+        (Image(), Homography.BAD_IMAGE, 'the image is empty'),
+        (short, Homography.BAD_IMAGE, 'data holds 100 bytes'),
+        (odd, Homography.BAD_IMAGE, "unknown encoding 'jpg'"),
+        (tiny, Homography.NO_KEYPOINTS, 'distinct points'),
+    ):
+        result = bench.result_of(image)
+        assert result.homography.status == status
+        assert words in result.status_message
+        assert list(result.homography.matrix) == []
+    assert bench.result_of(good).homography.status == Homography.OK
+
+
+def bad_requests(tmp_path):
+    (tmp_path / 'text.png').write_text('this is not an image')
+    (tmp_path / 'large.pgm').write_bytes(b'P5 20000 20000 255\n')
+    plain = rgb_to_message(np.full((200, 200, 3), 255, np.uint8), Header())
+    picture = rgb_to_message(example_photo('chelsea'), Header())
+
+    def changed(**fields):
+        image = rgb_to_message(example_photo('chelsea'), Header())
+        for name, value in fields.items():
+            setattr(image, name, value)
+        return image
+
+    tiny = Image(width=1, height=1, step=3, encoding='rgb8', data=array('B', bytes(3)))
+    request = SetReference.Request(image=picture)
+    request.region.x_offset, request.region.width, request.region.height = 400, 200, 100
+    region = {'image': picture, 'region': request.region}
+    return {
+        'give exactly one of image, path': {},
+        'exactly one of image': {'image': picture, 'path': 'x.png'},
+        'there is no file': {'path': str(tmp_path / 'missing.png')},
+        'is a folder': {'path': str(tmp_path)},
+        'not an image of a known format': {'path': str(tmp_path / 'text.png')},
+        'more pixels than the limit': {'path': str(tmp_path / 'large.pgm')},
+        'the image is empty': {'image': changed(width=0)},
+        "unknown encoding 'jpeg'": {'image': changed(encoding='jpeg')},
+        'carries depth': {'image': changed(encoding='16UC1')},
+        'step is 1,': {'image': changed(step=1)},
+        'more than the limit of 50 million': {'image': changed(width=20_000, height=20_000)},
+        'only 1 x 1 pixels': {'image': tiny},
+        'only 0 distinct points': {'image': plain},
+        'does not lie inside the picture': region,
+        'make them the same size': {'image': picture, 'mask': changed(width=100, step=1353)},
+        'page is only for files': {'image': picture, 'page': 1},
+        'landmarks is not supported': {'image': picture, 'landmark_names': ['handle']},
+        'physical_width is not supported': {'image': picture, 'physical_width': 0.3},
+    }
+
+
+def test_a_refused_reference_says_why_and_changes_nothing(bench, with_reference, view, tmp_path):
+    for words, fields in bad_requests(tmp_path).items():
+        answer = bench.set_reference(id='bad', **fields)
+        assert not answer.success, words
+        assert words in answer.message
+        assert "(still looking for 'cup')" in answer.message
+    result = bench.result_of(rgb_to_message(view.image, Header()))
+    assert result.homography.status == Homography.OK
+    assert result.homography.reference_id == 'cup'
+    assert result.reference_revision == with_reference.revision
+
+
+def test_a_reference_from_a_file_or_from_the_camera(bench, coffee_file, view):
+    from_file = bench.set_reference(path=str(coffee_file))
+    assert from_file.success, from_file.message
+    assert from_file.id == 'default'
+    image = rgb_to_message(view.image, Header())
+    assert bench.result_of(image).homography.status == Homography.OK
+    from_camera = bench.set_reference(id='seen', use_current_frame=True)
+    assert from_camera.success, from_camera.message
+    assert from_camera.revision == from_file.revision + 1
+    assert (from_camera.width, from_camera.height) == (640, 480)
+    result = bench.result_of(image)
+    assert result.homography.reference_id == 'seen'
+    # Seen again from the same place: the identity.
+    assert np.allclose(np.array(result.homography.matrix).reshape(3, 3), np.eye(3), atol=0.01)
+
+
+def test_a_region_of_the_reference(bench, coffee):
+    request = SetReference.Request(image=rgb_to_message(coffee, Header()))
+    request.region.x_offset, request.region.y_offset = 150, 50
+    request.region.width, request.region.height = 350, 330
+    answer = bench.set_reference(image=request.image, region=request.region)
+    assert answer.success, answer.message
+    assert 16 <= answer.keypoints < 512
+    assert (answer.width, answer.height) == (600, 400)
+
+
+def test_the_service_answers_while_frames_are_being_matched(bench, with_reference, scene):
+    image = rgb_to_message(scene.view(8.0, 0).image, Header())
+    answers = []
+    for number in range(3):
+        bench.publish(image)
+        bench.publish(image)
+        answers.append(bench.set_reference(id=f'cup {number}', image=image))
+    assert [answer.success for answer in answers] == [True, True, True]
+    assert [answer.id for answer in answers] == ['cup 0', 'cup 1', 'cup 2']
+    assert bench.result_of(image).homography.reference_id == 'cup 2'
+
+
+def test_only_the_newest_frame_counts(bench, with_reference, scene):
+    image = rgb_to_message(scene.view(8.0, 0).image, Header())
+    before = bench.result_of(image)
+    for _ in range(20):
+        last = bench.publish(image)
+        rclpy.spin_once(bench.node, timeout_sec=0.1)
+    newest = bench.results.wait_for(lambda m: m.header.stamp == last, 'the newest frame')
+    assert newest.frames_received > before.frames_received
+    assert newest.frames_dropped > before.frames_dropped
+
+
+def test_the_debug_image_is_drawn_only_for_listeners(bench, with_reference, view):
+    image = rgb_to_message(view.image, Header())
+    pictures = Inbox(bench.node, Image, 'matcher/debug_image')
+    spin_until(
+        bench.node, lambda: bench.node.count_publishers('matcher/debug_image'), 'the publisher'
+    )
+    stamp = bench.result_of(image).header.stamp
+    spin_until(bench.node, lambda: pictures.messages, 'a debug image')
+    picture = pictures.messages[0]
+    assert picture.header.frame_id == 'camera_optical_frame'
+    assert picture.header.stamp.sec <= stamp.sec
+    assert message_to_rgb(picture).shape[1] <= 1280
+    pictures.close()
+
+
+def test_parameters_change_live_or_are_refused_with_a_reason(bench, with_reference, view):
+    image = rgb_to_message(view.image, Header())
+    assert bench.set_parameter('min_inliers', 1000).successful
+    strict = bench.result_of(image)
+    assert strict.homography.status != Homography.OK
+    assert strict.homography.reference_id == 'cup'
+    assert bench.set_parameter('min_inliers', 20).successful
+    assert bench.result_of(image).homography.status == Homography.OK
+    for name, value in (
+        ('min_inliers', 3),
+        ('min_inliers', 'many'),
+        ('score_threshold', 1.5),
+        ('extractor', 'disk'),
+        ('debug_image_width', 0),
+    ):
+        refused = bench.set_parameter(name, value)
+        assert not refused.successful
+        assert refused.reason
+    assert bench.result_of(image).homography.status == Homography.OK
+
+
+def test_status_numbers_are_those_of_the_message():
+    for status in Status:
+        assert getattr(Homography, status.name) == status
+
+
+@pytest.mark.parametrize('ending', [signal.SIGINT, signal.SIGTERM])
+def test_the_node_ends_when_told_to(bench, ending, tmp_path, scene):
+    # A second node beside the first, told to stop in the middle of a frame.
+    with running('matcher_node', tmp_path / 'log.txt', '-r', '__node:=other', *FAST) as process:
+        spin_until(bench.node, lambda: bench.node.count_publishers('other/match'), 'the node')
+        bench.publish(rgb_to_message(scene.view(8.0, 0).image, Header()))
+        started = time.monotonic()
+        process.send_signal(ending)
+        assert process.wait(timeout=15) == 0, (tmp_path / 'log.txt').read_text()
+        assert time.monotonic() - started < 10
+    assert 'Traceback' not in (tmp_path / 'log.txt').read_text()
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (('-p', 'extractor:=sift'), "extractor is 'sift': use one of aliked, disk, superpoint"),
+        (('-p', 'reference_path:=/nowhere.png'), 'there is no file /nowhere.png'),
+        (('-p', 'device:=tpu'), "device is 'tpu': use one of auto, cpu, cuda"),
+        (('-p', 'max_keypoints:=1'), 'max_keypoints'),
+        (('-p', 'max_keypoints:=many'), 'max_keypoints'),
+    ],
+)
+def test_a_node_that_cannot_start_says_why(bench, arguments, words, tmp_path):
+    log = tmp_path / 'log.txt'
+    with running('matcher_node', log, '-r', '__node:=broken', *arguments) as process:
+        assert process.wait(timeout=60) == 1
+    text = log.read_text()
+    assert 'cannot start' in text
+    assert words in text
+    assert 'Traceback' not in text
+
+
+def test_missing_models_are_named_with_the_command_that_brings_them(bench, tmp_path, monkeypatch):
+    monkeypatch.setenv('NIOM_MODELS', str(tmp_path / 'empty'))
+    log = tmp_path / 'log.txt'
+    with running('matcher_node', log, '-r', '__node:=broken') as process:
+        assert process.wait(timeout=60) == 1
+    assert 'niom models fetch aliked-n16' in log.read_text()
+
+
+def test_a_reference_can_be_given_at_the_start(bench, coffee_file, tmp_path):
+    arguments = ('-r', '__node:=ready', '-p', f'reference_path:={coffee_file}', *FAST)
+    results = Inbox(bench.node, MatchResult, 'ready/match')
+    image = rgb_to_message(example_photo('coffee'), Header())
+    with running('matcher_node', tmp_path / 'log.txt', *arguments):
+        spin_until(bench.node, lambda: bench.node.count_publishers('ready/match'), 'the node')
+
+        def matched():
+            bench.publish(image)
+            rclpy.spin_once(bench.node, timeout_sec=0.1)
+            return results.messages
+
+        spin_until(bench.node, matched, 'a result')
+    assert results.messages[0].homography.status == Homography.OK
+    results.close()

@@ -1,0 +1,78 @@
+import cv2
+import numpy as np
+import pytest
+
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.pictures import BANNER_HEIGHT
+from niom_ros.matching.pictures import CYAN
+from niom_ros.matching.pictures import draw_matches
+from niom_ros.matching.pictures import draw_overlay
+from niom_ros.matching.pictures import draw_report
+from niom_ros.matching.pictures import GREEN
+from niom_ros.matching.pictures import placement
+from niom_ros.matching.pipeline import MatchOutcome
+
+
+@pytest.fixture(scope='module')
+def matched(pipeline, coffee, scene):
+    reference = pipeline.prepare(coffee)
+    image = scene.view(8.0, 0).image
+    return reference, image, pipeline.match(reference, image)
+
+
+def share_of(colour, picture):
+    return (np.abs(picture.astype(int) - colour).max(axis=2) < 25).mean()
+
+
+def test_matches_are_drawn_side_by_side(matched):
+    picture = draw_matches(*matched, max_width=1000)
+    assert picture.shape[1] == 1000
+    assert picture.dtype == np.uint8
+    assert share_of(GREEN, picture[BANNER_HEIGHT:]) > 0.001
+    assert share_of(CYAN, picture[:, 500:]) > 0.0005
+    assert share_of(GREEN, picture[:BANNER_HEIGHT, :100]) > 0.02  # the word OK
+
+
+def test_nothing_but_the_image_is_drawn_without_a_reference(matched):
+    _, image, _ = matched
+    outcome = MatchOutcome.without_matches(Status.NO_REFERENCE, 'nothing to look for')
+    picture = draw_matches(None, image, outcome)
+    assert (picture[BANNER_HEIGHT:] == image).all()
+
+
+def test_the_overlay_lays_the_reference_over_its_place(matched):
+    reference, image, outcome = matched
+    overlay = draw_overlay(reference, image, outcome)[BANNER_HEIGHT:]
+    height, width = image.shape[:2]
+    covered = cv2.warpPerspective(
+        np.ones(reference.image.shape[:2], np.uint8), outcome.reference_to_image, (width, height)
+    )
+    away = cv2.dilate(covered, np.ones((9, 9))) == 0
+    assert (overlay[away] == image[away]).all()
+    # A right homography blends two images that look alike.
+    changed = np.abs(overlay.astype(int) - image)[covered > 0]
+    assert 1 < changed.mean() < 40
+
+
+def test_a_failed_match_shows_its_reason_and_no_outline(matched):
+    reference, image, outcome = matched
+    failed = MatchOutcome(
+        Status.LOW_CONFIDENCE, 'a reason ' * 100, outcome.correspondences, outcome.inliers
+    )
+    picture = draw_matches(reference, image, failed)
+    assert share_of(CYAN, picture) < 0.0001
+    assert (draw_overlay(reference, image, failed)[BANNER_HEIGHT:] == image).all()
+
+
+def test_the_report_holds_both(matched):
+    matches = draw_matches(*matched)
+    report = draw_report(*matched)
+    assert report.shape[1] == matches.shape[1]
+    assert report.shape[0] > matches.shape[0] + 300
+    assert (report[: matches.shape[0]] == matches).all()
+
+
+def test_placement_keeps_pixel_centres():
+    image, panel = np.zeros((10, 20, 3)), np.zeros((5, 10, 3))
+    # The centre of pixel 0 of the panel is the border between pixels 0 and 1 of the image.
+    assert placement(image, panel, 7) @ [0.5, 0.5, 1] == pytest.approx([7, 0, 1])

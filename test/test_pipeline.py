@@ -1,0 +1,195 @@
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+import socket
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from niom_ros.matching.features import Extractor
+from niom_ros.matching.geometry import Limits
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.images import ImageError
+from niom_ros.matching.matcher import Correspondences
+from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.settings import choose_device
+from niom_ros.matching.settings import Settings
+from niom_ros.matching.settings import SettingsError
+from niom_ros.models.store import ModelMissing
+from niom_ros.models.store import ModelStore
+from niom_ros.virtual_scene import example_photo
+
+
+def corner_error(reference, found, truth):
+    corners = reference.corners()
+    return np.linalg.norm(warp_points(found, corners) - warp_points(truth, corners), axis=1).mean()
+
+
+@pytest.fixture(scope='module')
+def reference(pipeline, coffee):
+    return pipeline.prepare(coffee)
+
+
+@pytest.fixture(scope='module')
+def view(scene):
+    return scene.view(8.0, frame=0)
+
+
+@pytest.mark.parametrize('extractor', ['aliked', 'disk'])
+def test_a_photo_is_found_where_it_is(extractor, coffee, view):
+    pipeline = Pipeline(Settings(extractor=extractor, device='cpu', max_keypoints=512))
+    reference = pipeline.prepare(coffee)
+    outcome = pipeline.match(reference, view.image)
+    assert outcome.status is Status.OK, outcome.message
+    assert corner_error(reference, outcome.reference_to_image, view.picture_to_image) < 3
+    assert outcome.confidence > 0.7
+    assert pipeline.method == f'{extractor}+lightglue'
+    assert set(outcome.stage_seconds) == {'extract', 'match', 'verify'}
+    agreeing = outcome.correspondences.reference_points[outcome.inliers]
+    truly = warp_points(view.picture_to_image, agreeing)
+    off = np.linalg.norm(truly - outcome.correspondences.image_points[outcome.inliers], axis=1)
+    assert np.median(off) < 2
+
+
+def test_correspondences_come_best_first(pipeline, reference, view):
+    scores = pipeline.match(reference, view.image).correspondences.scores
+    assert (np.diff(scores) <= 0).all()
+    assert scores.min() > 0.1
+    strict = pipeline.match(reference, view.image, score_threshold=0.8)
+    assert 0 < len(strict.correspondences) < len(scores)
+    assert strict.correspondences.scores.min() > 0.8
+
+
+@pytest.mark.parametrize('name', ['astronaut', 'chelsea', 'rocket', 'brick', 'page'])
+def test_another_picture_is_not_taken_for_the_reference(pipeline, reference, name):
+    outcome = pipeline.match(reference, example_photo(name))
+    assert outcome.status in (
+        Status.FEW_MATCHES,
+        Status.REJECTED_GEOMETRY,
+        Status.LOW_CONFIDENCE,
+    )
+    assert outcome.reference_to_image is None
+    assert outcome.message
+
+
+def test_images_without_anything_in_them_say_so(pipeline, reference):
+    for image in (
+        np.full((480, 640, 3), 127, np.uint8),
+        np.zeros((480, 640, 3), np.uint8),
+        np.full((1, 1, 3), 9, np.uint8),
+        np.zeros((20, 4000, 3), np.uint8),
+    ):
+        outcome = pipeline.match(reference, image)
+        assert outcome.status is Status.NO_KEYPOINTS
+        assert 'check light, focus' in outcome.message
+
+
+def test_unusable_references_are_refused_with_a_reason(pipeline, coffee):
+    for image, words in (
+        (coffee[:1, :1], 'only 1 x 1 pixels: it needs at least 32'),
+        (np.full((300, 300, 3), 255, np.uint8), 'only 0 distinct points'),
+        (np.empty((0, 10, 3), np.uint8), 'empty'),
+        (np.broadcast_to(np.uint8(0), (20_000, 20_000, 3)), 'limit of 50 million'),
+    ):
+        with pytest.raises(ImageError, match=words):
+            pipeline.prepare(image)
+
+
+def test_a_mask_limits_where_the_reference_counts(pipeline, coffee):
+    mask = np.zeros(coffee.shape[:2], np.uint8)
+    mask[100:350, 200:500] = 1
+    features = pipeline.prepare(coffee, mask).features
+    x, y = features.keypoints.T
+    assert 16 <= len(features) < 512
+    assert x.min() >= 199.5 and x.max() <= 499.5
+    assert y.min() >= 99.5 and y.max() <= 349.5
+    with pytest.raises(ImageError, match='make them the same size'):
+        pipeline.prepare(coffee, mask[:-1])
+    with pytest.raises(ImageError, match='distinct points where it counts'):
+        pipeline.prepare(coffee, np.zeros_like(mask))
+
+
+def test_the_features_of_a_reference_are_computed_once(pipeline, coffee, view, monkeypatch):
+    seen = []
+    extract = Extractor.extract
+    monkeypatch.setattr(
+        Extractor, 'extract', lambda self, image: seen.append(image) or extract(self, image)
+    )
+    reference = pipeline.prepare(coffee)
+    pipeline.match(reference, view.image)
+    pipeline.match(reference, view.image)
+    assert [image is coffee for image in seen] == [True, False, False]
+
+
+def test_shrinking_a_large_image_does_not_move_its_keypoints(coffee):
+    # Doubled, then halved inside: the same pixels reach the network, so the same points come out.
+    device = choose_device('cpu')
+    extractor = Extractor(Settings(max_keypoints=256, max_image_side=600), ModelStore(), device)
+    small = extractor.extract(coffee)
+    large = extractor.extract(np.repeat(np.repeat(coffee, 2, axis=0), 2, axis=1))
+    assert (large.width, large.height) == (1200, 800)
+    # Pixel k of the small image covers pixels 2k and 2k + 1, whose centre is 2k + 0.5.
+    assert torch.allclose(large.keypoints, small.keypoints * 2 + 0.5, atol=0.01)
+
+
+def test_features_have_the_promised_form(coffee):
+    features = Extractor(Settings(max_keypoints=300), ModelStore(), choose_device('cpu')).extract(
+        coffee
+    )
+    assert features.keypoints.shape == (300, 2)
+    assert features.scores.shape == (300,)
+    assert features.descriptors.shape == (300, 128)
+    assert torch.allclose(features.descriptors.norm(dim=1), torch.ones(300), atol=1e-4)
+
+
+def test_blurred_images_keep_keypoints(coffee):
+    extractor = Extractor(Settings(max_keypoints=512), ModelStore(), choose_device('cpu'))
+    assert len(extractor.extract(cv2.GaussianBlur(coffee, (0, 0), 5))) > 100
+
+
+def test_threads_do_not_disturb_each_other(pipeline, reference, scene):
+    images = [scene.view(seconds, frame=0).image for seconds in (6.0, 8.0)]
+    alone = [pipeline.match(reference, image).reference_to_image for image in images]
+    with ThreadPoolExecutor(2) as threads:
+        together = threads.map(lambda image: pipeline.match(reference, image), images)
+    for expected, outcome in zip(alone, together, strict=True):
+        assert np.allclose(outcome.reference_to_image, expected, atol=1e-6)
+
+
+def test_loading_and_matching_need_no_network(monkeypatch, coffee):
+    def refuse(*_):
+        raise AssertionError('something tried to reach the network')
+
+    monkeypatch.setattr(socket.socket, 'connect', refuse)
+    monkeypatch.setattr(socket, 'getaddrinfo', refuse)
+    pipeline = Pipeline(Settings(device='cpu', max_keypoints=64))
+    pipeline.match(pipeline.prepare(coffee), coffee)
+
+
+def test_limits_decide(pipeline, reference, view):
+    strict = replace(Limits(), min_inliers=500)
+    assert pipeline.match(reference, view.image, strict).status is not Status.OK
+
+
+def test_an_outcome_cannot_contradict_itself():
+    for status, homography in ((Status.OK, None), (Status.FEW_MATCHES, np.eye(3))):
+        with pytest.raises(ValueError, match='exactly when the status is OK'):
+            MatchOutcome(status, '', Correspondences.none(), np.zeros(0, bool), homography)
+
+
+def test_wrong_settings_say_what_to_use(tmp_path):
+    with pytest.raises(SettingsError, match='use one of aliked, disk, superpoint'):
+        Pipeline(Settings(extractor='sift'))
+    with pytest.raises(SettingsError, match='use one of auto, cpu, cuda'):
+        Pipeline(Settings(device='tpu'))
+    with pytest.raises(SettingsError, match='max_keypoints is 0'):
+        Settings(max_keypoints=0)
+    with pytest.raises(ModelMissing, match='niom models fetch aliked-n16'):
+        Pipeline(Settings(), ModelStore(tmp_path))
+    if not torch.cuda.is_available():
+        with pytest.raises(SettingsError, match='no usable CUDA GPU'):
+            Pipeline(Settings(device='cuda'))
+        assert choose_device('auto').type == 'cpu'
