@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import corners
 from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.geometry import implausibility
@@ -12,7 +13,6 @@ from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import warp_points
-from niom_ros.matching.matcher import Correspondences
 
 REFERENCE_SIZE = (400, 300)
 IMAGE_SIZE = (640, 480)

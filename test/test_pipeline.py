@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import warp_points
 from niom_ros.matching.images import ImageError
-from niom_ros.matching.matcher import Correspondences
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.settings import choose_device

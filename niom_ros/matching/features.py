@@ -105,7 +105,7 @@ def load_superpoint(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Mod
     return model, network
 
 
-EXTRACTORS = {'aliked': load_aliked, 'disk': load_disk, 'superpoint': load_superpoint}
+LOADERS = {'aliked': load_aliked, 'disk': load_disk, 'superpoint': load_superpoint}
 
 
 class Extractor:
@@ -113,12 +113,9 @@ class Extractor:
 
     def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
         """Load the network from the store."""
-        name = settings.extractor
-        if name not in EXTRACTORS:
-            raise SettingsError(f"unknown extractor '{name}': use one of {', '.join(EXTRACTORS)}")
         self._device = device
         self._max_side = settings.max_image_side
-        model, self._network = EXTRACTORS[name](store, settings.max_keypoints)
+        model, self._network = LOADERS[settings.extractor](store, settings.max_keypoints)
         model.eval().to(device)
 
     @torch.inference_mode()

@@ -7,7 +7,7 @@ from enum import IntEnum
 import cv2
 import numpy as np
 
-from niom_ros.matching.matcher import Correspondences
+from niom_ros.matching.correspondences import Correspondences
 
 
 class Status(IntEnum):

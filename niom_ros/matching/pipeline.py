@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.features import Features
 from niom_ros.matching.features import SMALLEST_SIDE
@@ -17,7 +18,6 @@ from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import check_size
 from niom_ros.matching.images import ImageError
-from niom_ros.matching.matcher import Correspondences
 from niom_ros.matching.matcher import LightGlueMatcher
 from niom_ros.matching.settings import choose_device
 from niom_ros.matching.settings import Settings

@@ -1,11 +1,14 @@
 """Which networks to use, where, and on how much of an image."""
 
 from dataclasses import dataclass
-
-import torch
+from typing import TYPE_CHECKING
 
 from niom_ros.errors import UserError
 
+if TYPE_CHECKING:
+    import torch
+
+EXTRACTORS = ('aliked', 'disk', 'superpoint')
 DEVICES = ('auto', 'cpu', 'cuda')
 
 
@@ -23,7 +26,13 @@ class Settings:
     max_image_side: int = 1024  # larger images are shrunk to this, never enlarged
 
     def __post_init__(self) -> None:
-        """Refuse numbers that no network can work with."""
+        """Refuse what no network can work with."""
+        if self.extractor not in EXTRACTORS:
+            raise SettingsError(
+                f"unknown extractor '{self.extractor}': use one of {', '.join(EXTRACTORS)}"
+            )
+        if self.device not in DEVICES:
+            raise SettingsError(f"unknown device '{self.device}': use one of {', '.join(DEVICES)}")
         for name, value in (
             ('max_keypoints', self.max_keypoints),
             ('max_image_side', self.max_image_side),
@@ -32,10 +41,10 @@ class Settings:
                 raise SettingsError(f'{name} is {value}: it must be 64 or more')
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str) -> 'torch.device':
     """Turn 'auto', 'cpu' or 'cuda' into a device that works on this machine."""
-    if name not in DEVICES:
-        raise SettingsError(f"unknown device '{name}': use one of {', '.join(DEVICES)}")
+    import torch  # takes seconds, and the table of parameters needs only the names above
+
     cuda_works = torch.cuda.is_available()
     if name == 'cuda' and not cuda_works:
         raise SettingsError("no usable CUDA GPU found: use device 'cpu' or 'auto'")

@@ -9,10 +9,7 @@ from threading import Thread
 
 import numpy as np
 from rcl_interfaces.msg import SetParametersResult
-import rclpy
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.executors import ExternalShutdownException
-from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.qos import QoSProfile
@@ -22,7 +19,6 @@ from sensor_msgs.msg import Image
 from sensor_msgs.msg import RegionOfInterest
 import torch
 
-from niom_ros.errors import UserError
 from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
@@ -36,6 +32,7 @@ from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
 from niom_ros.nodes.image_conversion import message_to_rgb
 from niom_ros.nodes.image_conversion import rgb_to_message
+from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.parameters import declare
 from niom_ros.nodes.parameters import MATCHER_PARAMETERS
@@ -110,13 +107,14 @@ class MatcherNode(Node):
         self.get_logger().info(
             f'ready: {self._pipeline.method} on {self._pipeline.device}, '
             f'waiting for images on {self.resolve_topic_name("image")}'
-            + ('' if self._named else f' and a reference on {self.get_name()}/set_reference')
+            + ('' if self._named else f' and a call of {self.resolve_service_name("~/set_reference")}')
         )
 
-    def stop(self) -> None:
+    def destroy_node(self) -> None:
         """End the worker; a frame being matched is given up after two seconds."""
         self._frames.close()
         self._worker.join(timeout=2.0)
+        super().destroy_node()
 
     # Parameters
 
@@ -331,24 +329,8 @@ def refuse_what_is_not_supported(request: SetReference.Request) -> None:
 
 def main() -> int:
     """Run the node until it is told to stop."""
-    rclpy.init()
-    try:
-        node = MatcherNode()
-    except UserError as error:
-        rclpy.logging.get_logger('matcher').fatal(f'cannot start: {error}')
-        rclpy.try_shutdown()
-        return 1
-    executor = MultiThreadedExecutor(num_threads=2)
-    executor.add_node(node)
-    try:
-        executor.spin()
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
-    finally:
-        node.stop()
-        executor.shutdown(timeout_sec=1.0)
-        rclpy.try_shutdown()
-    return 0
+    # One thread for the service, one for everything else.
+    return run_node(MatcherNode, threads=2)
 
 
 if __name__ == '__main__':

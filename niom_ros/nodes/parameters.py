@@ -12,9 +12,9 @@ from rclpy.exceptions import InvalidParameterValueException
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 
-from niom_ros.matching.features import EXTRACTORS
 from niom_ros.matching.geometry import Limits
 from niom_ros.matching.settings import DEVICES
+from niom_ros.matching.settings import EXTRACTORS
 from niom_ros.matching.settings import Settings
 from niom_ros.matching.settings import SettingsError
 
@@ -59,7 +59,7 @@ MATCHER_PARAMETERS = (
         'extractor',
         Settings.extractor,
         'Network that finds keypoints.',
-        choices=tuple(EXTRACTORS),
+        choices=EXTRACTORS,
     ),
     Parameter(
         'device',

@@ -3,16 +3,14 @@
 from array import array
 import sys
 
-import rclpy
-from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 
-from niom_ros.errors import UserError
 from niom_ros.matching.images import read_image
 from niom_ros.msg import Homography
 from niom_ros.nodes.image_conversion import rgb_to_message
+from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare
 from niom_ros.nodes.parameters import read
 from niom_ros.nodes.parameters import VIRTUAL_CAMERA_PARAMETERS
@@ -71,17 +69,7 @@ class VirtualCamera(Node):
 
 def main() -> int:
     """Run the camera until it is told to stop."""
-    rclpy.init()
-    try:
-        rclpy.spin(VirtualCamera())
-    except UserError as error:
-        rclpy.logging.get_logger('virtual_camera').fatal(f'cannot start: {error}')
-        return 1
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
-    finally:
-        rclpy.try_shutdown()
-    return 0
+    return run_node(VirtualCamera)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,24 @@
+"""Pairs of points that belong together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Correspondences:
+    """Points of the reference and where they are in the image, best first, in pixels."""
+
+    reference_points: np.ndarray  # M x 2, float32
+    image_points: np.ndarray  # M x 2, float32
+    scores: np.ndarray  # M, 0 to 1
+
+    def __len__(self) -> int:
+        """Return the number of correspondences."""
+        return len(self.scores)
+
+    @classmethod
+    def none(cls) -> 'Correspondences':
+        """Return an empty set."""
+        no_points = np.empty((0, 2), np.float32)
+        return cls(no_points, no_points, np.empty(0, np.float32))
