@@ -8,7 +8,13 @@ from setuptools import setup
 
 here = Path(__file__).parent
 package = ElementTree.parse(here / 'package.xml').getroot()
-requirements = (here / 'niom_ros/environment/requirements.txt').read_text().splitlines()
+environment = here / 'niom_ros/environment'
+requirements = [
+    line
+    for name in ('requirements.txt', 'requirements-no-deps.txt')
+    for line in (environment / name).read_text().splitlines()
+    if line and not line.startswith('#')
+]
 
 setup(
     name='niom_ros',
@@ -17,6 +23,6 @@ setup(
     license=package.findtext('license'),
     packages=find_packages(include=['niom_ros', 'niom_ros.*']),
     python_requires='>=3.10',
-    install_requires=[line for line in requirements if line and not line.startswith('#')],
+    install_requires=requirements,
     entry_points={'console_scripts': ['niom = niom_ros.cli:main']},
 )

@@ -71,7 +71,7 @@ def test_every_version_is_exact():
 
 
 @pytest.mark.parametrize('python', PYTHONS)
-@pytest.mark.parametrize('part', ['', '-ros', '-dev'])
+@pytest.mark.parametrize('part', ['', '-no-deps', '-ros', '-dev'])
 def test_what_is_required_is_pinned_within_its_bounds(part, python):
     pinned = {canonicalize_name(pin.name): pin for pin in pins_for(python)}
     for requirement in requirements(f'requirements{part}.txt'):

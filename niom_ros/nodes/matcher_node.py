@@ -104,10 +104,11 @@ class MatcherNode(Node):
         )
         self._worker = Thread(target=self._work, name='matcher', daemon=True)
         self._worker.start()
+        waiting_for = f'images on {self.resolve_topic_name("image")}'
+        if self._named is None:
+            waiting_for += f' and a call of {self.resolve_service_name("~/set_reference")}'
         self.get_logger().info(
-            f'ready: {self._pipeline.method} on {self._pipeline.device}, '
-            f'waiting for images on {self.resolve_topic_name("image")}'
-            + ('' if self._named else f' and a call of {self.resolve_service_name("~/set_reference")}')
+            f'ready: {self._pipeline.method} on {self._pipeline.device}, waiting for {waiting_for}'
         )
 
     def destroy_node(self) -> None:

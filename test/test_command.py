@@ -1,0 +1,115 @@
+"""`niom match` and `niom demo` as a user types them."""
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+
+from niom_ros.cli import main
+from niom_ros.matching.geometry import corners
+from niom_ros.matching.geometry import warp_points
+from niom_ros.virtual_scene import example_photo
+
+NIOM = Path(sys.prefix) / 'bin/niom'
+
+
+@pytest.fixture
+def view_file(scene, tmp_path):
+    path = tmp_path / 'view.png'
+    cv2.imwrite(str(path), scene.view(8.0, 0).image[..., ::-1])
+    return path
+
+
+def test_match_says_draws_and_writes_it(coffee_file, view_file, scene, tmp_path, capsys):
+    picture, result_file = tmp_path / 'picture.png', tmp_path / 'result.json'
+    command = ['match', coffee_file, view_file, '-o', picture, '--json', result_file]
+    assert main([*map(str, command), '--max-keypoints', '512']) == 0
+    assert 'OK:' in capsys.readouterr().out
+    report = cv2.imread(str(picture))
+    assert report.shape[1] > 1000 and report.shape[0] > 700
+    result = json.loads(result_file.read_text())
+    assert result['status'] == 'OK'
+    found = np.array(result['reference_to_image'])
+    truth = scene.view(8.0, 0).picture_to_image
+    size = tuple(result['reference_size'])
+    offsets = warp_points(found, corners(size)) - warp_points(truth, corners(size))
+    assert np.linalg.norm(offsets, axis=1).mean() < 3
+    assert len(result['scores']) == len(result['inliers']) == len(result['image_points'])
+
+
+def test_a_reference_that_is_not_there_is_exit_code_3(coffee_file, tmp_path, capsys):
+    other = tmp_path / 'other.png'
+    cv2.imwrite(str(other), example_photo('astronaut')[..., ::-1])
+    code = main(['match', str(coffee_file), str(other), '--max-keypoints', '256'])
+    assert code == 3
+    assert 'OK' not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (['missing.png', 'GOOD'], 'there is no file missing.png'),
+        (['GOOD', '.'], 'is a folder'),
+        (['GOOD', 'GOOD', '--extractor', 'sift'], "unknown extractor 'sift'"),
+        (['GOOD', 'GOOD', '--device', 'tpu'], "unknown device 'tpu'"),
+        (['GOOD', 'GOOD', '--max-keypoints', '-1'], 'max_keypoints is -1'),
+        (['GOOD', 'GOOD', '-o', 'picture.xyz'], 'use the ending .png or .jpg'),
+        (['GOOD', 'GOOD', '-o', 'no/such/folder/a.png'], 'cannot write'),
+    ],
+)
+def test_mistakes_are_one_clear_line(arguments, words, coffee_file, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = [str(coffee_file) if argument == 'GOOD' else argument for argument in arguments]
+    assert main(['match', *given]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith('niom: ')
+    assert words in error
+    assert len(error.splitlines()) == 1
+
+
+def test_niom_runs_from_any_folder_with_nothing_sourced(tmp_path):
+    finished = subprocess.run(
+        [NIOM, '--version'], cwd=tmp_path, env={}, capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.startswith('niom ')
+
+
+def test_the_demo_finds_the_photo(tmp_path):
+    variables = {key: value for key, value in os.environ.items() if not key.startswith('ROS_')}
+    finished = subprocess.run(
+        [NIOM, 'demo', '--results', '6', '-o', tmp_path / 'out'],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    summary = json.loads((tmp_path / 'out/summary.json').read_text())
+    assert summary['results'] >= 5
+    assert summary['statuses'].get('OK', 0) >= 0.8 * summary['results']
+    assert summary['mean corner error in px'] < 5
+    pictures = list((tmp_path / 'out').glob('matches_*.png'))
+    assert pictures
+    assert all(cv2.imread(str(picture)) is not None for picture in pictures)
+
+
+def test_the_demo_fails_when_matching_does_not_work(tmp_path):
+    variables = {**os.environ, 'NIOM_MODELS': str(tmp_path / 'no models')}
+    finished = subprocess.run(
+        [NIOM, 'demo', '--results', '6', '-o', tmp_path / 'out'],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert finished.returncode == 1
+    assert 'niom models fetch aliked-n16' in finished.stderr

@@ -1,0 +1,156 @@
+"""What the README lists is what the running node offers."""
+
+import re
+
+import pytest
+from rcl_interfaces.srv import DescribeParameters
+from rcl_interfaces.srv import GetParameters
+from rcl_interfaces.srv import ListParameters
+from ros_client import call
+from ros_client import ros_network
+from ros_client import running
+from ros_client import spin_until
+from test_launch_files import readme_table
+
+from niom_ros.cli import main
+from niom_ros.models.table import MODELS
+from niom_ros.nodes.parameters import MATCHER_PARAMETERS
+from niom_ros.nodes.parameters import VIRTUAL_CAMERA_PARAMETERS
+
+NODES = {'matcher_node': 'matcher', 'virtual_camera': 'virtual_camera'}
+PARAMETERS = {
+    'matcher_node': MATCHER_PARAMETERS,
+    'virtual_camera': VIRTUAL_CAMERA_PARAMETERS,
+}
+HEADINGS = {'matcher_node': 'Matcher', 'virtual_camera': 'Virtual camera'}
+
+# Every node of ROS 2 has these.
+STANDARD_TOPICS = {'/rosout', '/parameter_events'}
+STANDARD_PARAMETERS = {'use_sim_time', 'start_type_description_service'}
+
+
+@pytest.fixture(scope='module')
+def readme(clone):
+    return (clone / 'README.md').read_text()
+
+
+@pytest.fixture(scope='module', params=NODES)
+def offered(request, tmp_path_factory):
+    """Run a node and return what it offers: topics, services, parameters."""
+    executable, name = request.param, NODES[request.param]
+    log = tmp_path_factory.mktemp(name) / 'log.txt'
+    with ros_network() as node, running(executable, log):
+        spin_until(node, lambda: (name, '/') in node.get_node_names_and_namespaces(), name)
+        listed = call(node, ListParameters, f'{name}/list_parameters', ListParameters.Request())
+        names = sorted(set(listed.result.names) - STANDARD_PARAMETERS)
+        descriptors = call(
+            node,
+            DescribeParameters,
+            f'{name}/describe_parameters',
+            DescribeParameters.Request(names=names),
+        ).descriptors
+        values = call(
+            node, GetParameters, f'{name}/get_parameters', GetParameters.Request(names=names)
+        ).values
+
+        def interfaces():
+            found = set()
+            for direction, query in (
+                ('in', node.get_subscriber_names_and_types_by_node),
+                ('out', node.get_publisher_names_and_types_by_node),
+                ('srv', node.get_service_names_and_types_by_node),
+            ):
+                for topic, (kind,) in query(name, '/'):
+                    standard = topic in STANDARD_TOPICS or re.search(
+                        r'/(\w+_)?parameter(s|_types|s_atomically)$|type_description$', topic
+                    )
+                    if not standard:
+                        short = topic.replace(f'/{name}/', '~/').removeprefix('/')
+                        found.add((direction, short, re.sub('/(msg|srv)/', '/', kind)))
+            return found
+
+        documented = interfaces_in((request.config.rootpath / 'README.md').read_text(), executable)
+        spin_until(node, lambda: interfaces() >= documented, f'{documented}')
+        yield executable, interfaces(), dict(zip(names, descriptors, strict=True)), values
+
+
+def interfaces_in(readme, executable):
+    rows = readme_table(readme, f'{HEADINGS[executable]}: topics and services')
+    return {(row[0], row[1].strip('`'), row[2]) for row in rows}
+
+
+def test_topics_and_services(offered, readme):
+    executable, interfaces, _, _ = offered
+    assert interfaces == interfaces_in(readme, executable)
+
+
+def test_the_running_node_has_the_parameters_of_the_table(offered):
+    executable, _, descriptors, values = offered
+    table = {parameter.name: parameter for parameter in PARAMETERS[executable]}
+    assert set(descriptors) == set(table)
+    for value, (name, descriptor) in zip(values, descriptors.items(), strict=True):
+        assert descriptor.description == table[name].description
+        assert descriptor.read_only is not table[name].live
+        given = {
+            bool: value.bool_value,
+            int: value.integer_value,
+            float: value.double_value,
+            str: value.string_value,
+        }[type(table[name].default)]
+        assert given == table[name].default
+
+
+def shown(parameter):
+    if parameter.choices:
+        allowed = ', '.join(parameter.choices)
+    elif parameter.minimum is not None:
+        allowed = f'{parameter.minimum:g} to {parameter.maximum:g}'
+    else:
+        allowed = ''
+    default = str(parameter.default).lower() if parameter.default != '' else "''"
+    live = 'yes' if parameter.live else 'no'
+    return [f'`{parameter.name}`', f'`{default}`', allowed, live, parameter.description]
+
+
+@pytest.mark.parametrize('executable', NODES)
+def test_the_readme_lists_the_parameters(executable, readme):
+    rows = readme_table(readme, f'{HEADINGS[executable]}: parameters')
+    assert rows == [shown(parameter) for parameter in PARAMETERS[executable]]
+
+
+def test_the_readme_lists_the_models(readme):
+    rows = readme_table(readme, 'Models')
+    assert [row[0] for row in rows] == [f'`{model.name}`' for model in MODELS]
+    for row, model in zip(rows, MODELS, strict=True):
+        assert row[2] == model.licence
+        assert row[3] == ('yes' if model.commercial else 'no')
+        assert row[4] == ('yes' if model.default else 'no')
+
+
+def test_the_readme_lists_the_statuses(readme, clone):
+    rows = readme_table(readme, 'When it says OK')
+    constants = re.findall(
+        r'^uint8 (\w+) = (\d+)', (clone / 'msg/Homography.msg').read_text().split('# How')[0], re.M
+    )
+    assert [(row[1].strip('`'), row[0]) for row in rows] == constants
+
+
+def test_commands_in_the_readme_exist(readme, capsys):
+    commands = set(re.findall(r'`?niom (\w+)', readme))
+    assert {'match', 'demo', 'models'} <= commands
+    with pytest.raises(SystemExit):
+        main(['--help'])
+    listed = capsys.readouterr().out
+    for command in commands:
+        assert re.search(rf'^\s+{command}\b', listed, re.M), f'niom {command} does not exist'
+
+
+def test_make_targets_in_the_readme_exist(readme, clone):
+    makefile = (clone / 'Makefile').read_text()
+    for target in set(re.findall(r'`make ([a-z-]+)', readme)):
+        assert re.search(rf'^{target}:', makefile, re.M), f'make {target} does not exist'
+
+
+def test_files_linked_in_the_readme_exist(readme, clone):
+    for path in re.findall(r'\]\(([^)#:]+)\)', readme):
+        assert (clone / path).exists(), path
