@@ -348,16 +348,27 @@ def test_status_numbers_are_those_of_the_message():
 
 
 @pytest.mark.parametrize('ending', [signal.SIGINT, signal.SIGTERM])
-def test_the_node_ends_when_told_to(bench, ending, tmp_path, scene):
-    # A second node beside the first, told to stop in the middle of a frame.
-    with running('matcher_node', tmp_path / 'log.txt', '-r', '__node:=other', *FAST) as process:
-        spin_until(bench.node, lambda: bench.node.count_publishers('other/match'), 'the node')
-        bench.publish(rgb_to_message(scene.view(8.0, 0).image, Header()))
+def test_the_node_ends_in_the_middle_of_a_frame(bench, ending, coffee_file, tmp_path, scene):
+    # A second node beside the first, so slow that a frame takes it many seconds.
+    log = tmp_path / 'log.txt'
+    slow = ('-p', 'max_keypoints:=4096', '-p', f'reference_path:={coffee_file}')
+    image = rgb_to_message(scene.view(8.0, 0).image, Header())
+    with running('matcher_node', log, '-r', '__node:=slow', *slow) as process:
+        spin_until(bench.node, lambda: bench.node.count_publishers('slow/match'), 'the node')
+        results = Inbox(bench.node, MatchResult, 'slow/match')
+        waiting = Inbox(bench.node, MatchResult, 'matcher/match')
+        bench.publish(image)
+        waiting.wait_for(lambda _: True, 'the same frame of the quick node')
         started = time.monotonic()
         process.send_signal(ending)
-        assert process.wait(timeout=15) == 0, (tmp_path / 'log.txt').read_text()
+        process.send_signal(ending)  # a terminal and a launch file both send it
+        assert process.wait(timeout=15) == 0, log.read_text()
         assert time.monotonic() - started < 10
-    assert 'Traceback' not in (tmp_path / 'log.txt').read_text()
+        assert not results.messages, 'the slow node was done before it was told to stop'
+        for inbox in (results, waiting):
+            inbox.close()
+    assert 'Traceback' not in log.read_text()
+    assert 'terminate' not in log.read_text()
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,9 @@ class MatcherNode(Node):
         )
 
     def destroy_node(self) -> None:
-        """End the worker; a frame being matched is given up after two seconds."""
+        """End the worker; a frame being matched is given up after a second."""
         self._frames.close()
-        self._worker.join(timeout=2.0)
+        self._worker.join(timeout=1.0)
         super().destroy_node()
 
     # Parameters
