@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextlib import contextmanager
 from pathlib import Path
-import signal
 import subprocess
 import sys
 import time
@@ -13,7 +13,7 @@ import rclpy
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
-from niom_ros.nodes.private_network import use_private_network
+from niom_ros.nodes import private_network
 
 PATIENCE = 60.0  # seconds; wide, because the machines that run this are often busy
 
@@ -21,7 +21,7 @@ PATIENCE = 60.0  # seconds; wide, because the machines that run this are often b
 @contextmanager
 def ros_network() -> Iterator[Node]:
     """Take part in a ROS domain that nobody else uses."""
-    use_private_network()
+    private_network.use_private_network()
     rclpy.init()
     try:
         yield rclpy.create_node('test_client')
@@ -29,24 +29,10 @@ def ros_network() -> Iterator[Node]:
         rclpy.try_shutdown()
 
 
-@contextmanager
-def running(name: str, log: Path, *arguments: str) -> Iterator[subprocess.Popen]:
+def running(name: str, log: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen]:
     """Run an installed executable of the package until the end of the block."""
     executable = Path(sys.prefix) / 'lib/niom_ros' / name
-    with log.open('w') as output:
-        process = subprocess.Popen(
-            [executable, '--ros-args', *arguments], stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                try:
-                    process.wait(timeout=15)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+    return private_network.running([executable, '--ros-args', *arguments], log)
 
 
 def spin_until(node: Node, condition: Callable[[], object], what: str) -> None:

@@ -79,17 +79,20 @@ def test_niom_runs_from_any_folder_with_nothing_sourced(tmp_path):
     assert finished.stdout.startswith('niom ')
 
 
-def test_the_demo_finds_the_photo(tmp_path):
-    variables = {key: value for key, value in os.environ.items() if not key.startswith('ROS_')}
-    finished = subprocess.run(
-        [NIOM, 'demo', '--results', '6', '-o', tmp_path / 'out'],
-        cwd=tmp_path,
-        env=variables,
+def run_demo(folder, **variables):
+    return subprocess.run(
+        [NIOM, 'demo', '--results', '6', '-o', folder / 'out'],
+        cwd=folder,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=200,
         check=False,
     )
+
+
+def test_the_demo_finds_the_photo(tmp_path):
+    finished = run_demo(tmp_path)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     summary = json.loads((tmp_path / 'out/summary.json').read_text())
     assert summary['results'] >= 5
@@ -101,15 +104,6 @@ def test_the_demo_finds_the_photo(tmp_path):
 
 
 def test_the_demo_fails_when_matching_does_not_work(tmp_path):
-    variables = {**os.environ, 'NIOM_MODELS': str(tmp_path / 'no models')}
-    finished = subprocess.run(
-        [NIOM, 'demo', '--results', '6', '-o', tmp_path / 'out'],
-        cwd=tmp_path,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    finished = run_demo(tmp_path, NIOM_MODELS=str(tmp_path / 'no models'))
     assert finished.returncode == 1
     assert 'niom models fetch aliked-n16' in finished.stderr

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from dataclasses import field
 import json
 from pathlib import Path
-import signal
-import subprocess
 import sys
 import time
 from typing import Any
@@ -31,6 +29,7 @@ from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
 from niom_ros.nodes.image_conversion import message_to_rgb
 from niom_ros.nodes.image_conversion import rgb_to_message
+from niom_ros.nodes.private_network import running
 from niom_ros.nodes.private_network import use_private_network
 from niom_ros.srv import SetReference
 from niom_ros.virtual_scene import DEMO_PHOTO
@@ -97,14 +96,19 @@ def run_demo(output: Path, results_wanted: int = 20, seconds: float = 120.0) -> 
     # Of its own, so that it neither disturbs a running robot nor hears it.
     domain = use_private_network()
     print(f'starting camera and matcher (ROS_DOMAIN_ID {domain})', flush=True)
+    matcher_log, camera_log = output / 'matcher.log', output / 'virtual_camera.log'
     with (
-        started('niom_ros.nodes.matcher_node', 'matcher.yaml', output) as matcher,
-        started('niom_ros.nodes.virtual_camera', 'virtual_camera.yaml', output) as camera,
+        running(
+            node_command('niom_ros.nodes.matcher_node', 'matcher.yaml'), matcher_log
+        ) as matcher,
+        running(
+            node_command('niom_ros.nodes.virtual_camera', 'virtual_camera.yaml'), camera_log
+        ) as camera,
         client_node() as node,
     ):
 
         def check() -> None:
-            for process, log in (matcher, camera):
+            for process, log in ((matcher, matcher_log), (camera, camera_log)):
                 if process.poll() is not None:
                     raise DemoFailed(f'a node ended by itself:\n{tail(log)}')
 
@@ -118,25 +122,10 @@ def run_demo(output: Path, results_wanted: int = 20, seconds: float = 120.0) -> 
     judge(summary)
 
 
-@contextmanager
-def started(
-    module: str, params_file: str, output: Path
-) -> Iterator[tuple[subprocess.Popen, Path]]:
-    """Run a node as its own process, with its output in a file."""
-    log = output / f'{module.rpartition(".")[2]}.log'
+def node_command(module: str, params_file: str) -> list[str]:
+    """Return the command that runs a node with a parameter file of the package."""
     parameters = share_folder() / 'config' / params_file
-    command = [sys.executable, '-m', module, '--ros-args', '--params-file', str(parameters)]
-    with log.open('w') as log_file:
-        process = subprocess.Popen(command, stdout=log_file, stderr=subprocess.STDOUT)
-        try:
-            yield process, log
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    return [sys.executable, '-m', module, '--ros-args', '--params-file', str(parameters)]
 
 
 @contextmanager

@@ -1,7 +1,13 @@
-"""A ROS network of its own on this machine: for the demo and the tests."""
+"""A ROS network of its own on this machine, and nodes in it: for the demo and the tests."""
 
+from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import contextmanager
 import os
+from pathlib import Path
+import signal
 import socket
+import subprocess
 
 from niom_ros.errors import UserError
 from niom_ros.installation import share_folder
@@ -28,3 +34,20 @@ def free_domain_id() -> int:
                 continue
             return domain
     raise UserError('all ROS domains of this machine are in use: stop other ROS programs')
+
+
+@contextmanager
+def running(command: Sequence[str | Path], log: Path) -> Iterator[subprocess.Popen]:
+    """Run a node as its own process until the end of the block, with its output in a file."""
+    with log.open('w') as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
