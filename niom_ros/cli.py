@@ -12,6 +12,9 @@ import sys
 
 from niom_ros.errors import UserError
 from niom_ros.installation import version
+from niom_ros.matching.settings import DEVICES
+from niom_ros.matching.settings import EXTRACTORS
+from niom_ros.matching.settings import Settings
 from niom_ros.models.store import megabytes
 from niom_ros.models.store import ModelError
 from niom_ros.models.store import ModelMissing
@@ -28,6 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         for line in str(error).splitlines():
             print(f'niom: {line}', file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        print(f'niom: the Python package {error.name} is missing: see the README', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print('niom: interrupted', file=sys.stderr)
@@ -56,11 +62,9 @@ def _add_match(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument('image', metavar='IMAGE', help='image file: where to look')
     command.add_argument('-o', '--output', type=Path, help='write a picture of the matches')
     command.add_argument('--json', type=Path, help='write the result with all points')
-    command.add_argument(
-        '--extractor', default='aliked', help='aliked (default), disk, superpoint'
-    )
-    command.add_argument('--device', default='auto', help='auto (default), cpu, cuda')
-    command.add_argument('--max-keypoints', type=int, default=1024, metavar='N')
+    command.add_argument('--extractor', default=Settings.extractor, help=', '.join(EXTRACTORS))
+    command.add_argument('--device', default=Settings.device, help=', '.join(DEVICES))
+    command.add_argument('--max-keypoints', type=int, default=Settings.max_keypoints)
     command.set_defaults(run=match)
 
 
@@ -68,7 +72,6 @@ def match(arguments: argparse.Namespace) -> int:
     """Find a reference in an image; exits 3 if it was not found."""
     # Here, because torch takes seconds to import.
     from niom_ros.matching.command import match_files
-    from niom_ros.matching.settings import Settings
 
     settings = Settings(
         extractor=arguments.extractor,

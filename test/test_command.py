@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from niom_ros.cli import main
-from niom_ros.matching.geometry import corners
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import warp_points
 from niom_ros.virtual_scene import example_photo
 
@@ -36,8 +36,8 @@ def test_match_says_draws_and_writes_it(coffee_file, view_file, scene, tmp_path,
     assert result['status'] == 'OK'
     found = np.array(result['reference_to_image'])
     truth = scene.view(8.0, 0).picture_to_image
-    size = tuple(result['reference_size'])
-    offsets = warp_points(found, corners(size)) - warp_points(truth, corners(size))
+    corners = Box(0, 0, *result['reference_size']).corners()
+    offsets = warp_points(found, corners) - warp_points(truth, corners)
     assert np.linalg.norm(offsets, axis=1).mean() < 3
     assert len(result['scores']) == len(result['inliers']) == len(result['image_points'])
 
@@ -79,9 +79,9 @@ def test_niom_runs_from_any_folder_with_nothing_sourced(tmp_path):
     assert finished.stdout.startswith('niom ')
 
 
-def run_demo(folder, **variables):
+def run_demo(folder, results='6', output='out', **variables):
     return subprocess.run(
-        [NIOM, 'demo', '--results', '6', '-o', folder / 'out'],
+        [NIOM, 'demo', '--results', results, '-o', folder / output],
         cwd=folder,
         env={**os.environ, **variables},
         capture_output=True,
@@ -107,3 +107,14 @@ def test_the_demo_fails_when_matching_does_not_work(tmp_path):
     finished = run_demo(tmp_path, NIOM_MODELS=str(tmp_path / 'no models'))
     assert finished.returncode == 1
     assert 'niom models fetch aliked-n16' in finished.stderr
+
+
+def test_the_demo_refuses_what_it_cannot_do(tmp_path):
+    (tmp_path / 'file').write_text('')
+    nothing = run_demo(tmp_path, results='0')
+    assert (nothing.returncode, nothing.stdout) == (1, '')
+    assert nothing.stderr == 'niom: 0 results prove nothing: ask for at least 1\n'
+    blocked = run_demo(tmp_path, output='file/out')
+    assert blocked.returncode == 1
+    assert 'cannot write to the folder' in blocked.stderr
+    assert len(blocked.stderr.splitlines()) == 1

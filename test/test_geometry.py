@@ -6,24 +6,29 @@ import numpy as np
 import pytest
 
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import corners
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.geometry import implausibility
+from niom_ros.matching.geometry import jacobian
 from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import locate
+from niom_ros.matching.geometry import measure
 from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.geometry import warp_points
 
-REFERENCE_SIZE = (400, 300)
-IMAGE_SIZE = (640, 480)
+REFERENCE = Box(0, 0, 400, 300)
+IMAGE = Box(0, 0, 640, 480)
 
 
 def correspondences_under(homography, count=80, noise=0.0, outliers=0, seed=0):
     random = np.random.default_rng(seed)
-    reference_points = random.uniform((0, 0), REFERENCE_SIZE, (count + outliers, 2))
+    reference_points = random.uniform(
+        (0, 0), (REFERENCE.width, REFERENCE.height), (count + outliers, 2)
+    )
     image_points = warp_points(homography, reference_points)
     image_points += random.normal(0, noise, image_points.shape)
-    image_points[count:] = random.uniform((0, 0), IMAGE_SIZE, (outliers, 2))
+    image_points[count:] = random.uniform((0, 0), (IMAGE.width, IMAGE.height), (outliers, 2))
     scores = np.linspace(1, 0.1, count + outliers)
     return Correspondences(
         reference_points.astype(np.float32),
@@ -34,14 +39,12 @@ def correspondences_under(homography, count=80, noise=0.0, outliers=0, seed=0):
 
 def homography_to(quadrilateral):
     return cv2.getPerspectiveTransform(
-        corners(REFERENCE_SIZE).astype(np.float32), np.float32(quadrilateral)
+        REFERENCE.corners().astype(np.float32), np.float32(quadrilateral)
     )
 
 
 def corner_error(found, truth):
-    offsets = warp_points(found, corners(REFERENCE_SIZE)) - warp_points(
-        truth, corners(REFERENCE_SIZE)
-    )
+    offsets = warp_points(found, REFERENCE.corners()) - warp_points(truth, REFERENCE.corners())
     return np.linalg.norm(offsets, axis=1).mean()
 
 
@@ -57,7 +60,8 @@ def test_warp_points_by_hand():
 
 
 def test_corners_are_pixel_centres_clockwise():
-    assert corners((4, 3)).tolist() == [[0, 0], [3, 0], [3, 2], [0, 2]]
+    assert Box(0, 0, 4, 3).corners().tolist() == [[0, 0], [3, 0], [3, 2], [0, 2]]
+    assert Box(10, 20, 4, 3).corners().tolist() == [[10, 20], [13, 20], [13, 22], [10, 22]]
 
 
 def test_hull_area_by_hand():
@@ -67,7 +71,7 @@ def test_hull_area_by_hand():
 
 
 def test_exact_correspondences_give_the_homography():
-    verdict = locate(correspondences_under(UPRIGHT), REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    verdict = locate(correspondences_under(UPRIGHT), REFERENCE, IMAGE, Limits())
     assert verdict.status is Status.OK
     assert corner_error(verdict.reference_to_image, UPRIGHT) < 0.01
     assert verdict.inliers.all()
@@ -81,8 +85,8 @@ def test_exact_correspondences_give_the_homography():
 def test_half_of_the_matches_may_be_wrong():
     found = locate(
         correspondences_under(UPRIGHT, count=60, noise=1.0, outliers=60),
-        REFERENCE_SIZE,
-        IMAGE_SIZE,
+        REFERENCE,
+        IMAGE,
         Limits(),
     )
     assert found.status is Status.OK
@@ -98,12 +102,12 @@ def test_half_of_the_matches_may_be_wrong():
     angle=st.floats(-np.pi, np.pi),
 )
 def test_any_camera_view_is_recovered(shifts, scale, angle):
-    centre = (corners(REFERENCE_SIZE) - corners(REFERENCE_SIZE).mean(axis=0)) * scale
+    centre = (REFERENCE.corners() - REFERENCE.corners().mean(axis=0)) * scale
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     # Corners move by up to a quarter of the shorter side: always convex, never mirrored.
     seen = centre @ turn.T + np.array(shifts).reshape(4, 2) * scale + (320, 240)
     truth = homography_to(seen)
-    found = locate(correspondences_under(truth), REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    found = locate(correspondences_under(truth), REFERENCE, IMAGE, Limits())
     assert found.status is Status.OK, found.message
     assert corner_error(found.reference_to_image, truth) < 0.1
 
@@ -114,14 +118,14 @@ def test_any_camera_view_is_recovered(shifts, scale, angle):
         (MIRRORED, 'no view'),  # the estimator itself drops these
         (FOLDED, 'fold|behind'),
         ([[300, 200], [306, 200], [306, 205], [300, 205]], 'times the image'),
-        ([[300, 100], [340, 239], [340, 241], [300, 380]], 'distort|behind'),
+        ([[300, 100], [340, 239], [340, 241], [300, 380]], 'stretch|as large as|behind'),
     ],
 )
 def test_views_that_no_camera_has_are_rejected(quadrilateral, words):
     verdict = locate(
         correspondences_under(homography_to(quadrilateral)),
-        REFERENCE_SIZE,
-        IMAGE_SIZE,
+        REFERENCE,
+        IMAGE,
         Limits(reprojection_error=1.0),
     )
     assert verdict.status is Status.REJECTED_GEOMETRY
@@ -130,10 +134,10 @@ def test_views_that_no_camera_has_are_rejected(quadrilateral, words):
 
 
 def test_mirrored_views_are_recognised_whatever_estimator_made_them():
-    plausible = {'area_ratio': 0.4, 'condition': 2.0, 'coverage': 0.9}
+    plausible = {'area_ratio': 0.4, 'stretch': 2.0, 'perspective': 2.0, 'coverage': 0.9}
     mirrored = homography_to(MIRRORED)
-    assert 'mirrored' in implausibility(mirrored, plausible, REFERENCE_SIZE, Limits())
-    assert implausibility(UPRIGHT, plausible, REFERENCE_SIZE, Limits()) == ''
+    assert 'mirrored' in implausibility(mirrored, plausible, REFERENCE, Limits())
+    assert implausibility(UPRIGHT, plausible, REFERENCE, Limits()) == ''
 
 
 def test_a_part_behind_the_camera_is_rejected():
@@ -143,7 +147,7 @@ def test_a_part_behind_the_camera_is_rejected():
     seen = Correspondences(
         points.reference_points[in_front], points.image_points[in_front], points.scores[in_front]
     )
-    verdict = locate(seen, REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    verdict = locate(seen, REFERENCE, IMAGE, Limits())
     assert verdict.status is Status.REJECTED_GEOMETRY
     assert 'behind the camera' in verdict.message
 
@@ -152,19 +156,19 @@ def test_agreement_in_one_spot_only_is_rejected():
     points = correspondences_under(UPRIGHT, count=80)
     small = points.reference_points * 0.15
     spot = Correspondences(small, warp_points(UPRIGHT, small).astype(np.float32), points.scores)
-    verdict = locate(spot, REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    verdict = locate(spot, REFERENCE, IMAGE, Limits())
     assert verdict.status is Status.REJECTED_GEOMETRY
     assert 'span only' in verdict.message
 
 
 def test_few_matches_and_few_inliers_say_so():
-    few = locate(correspondences_under(UPRIGHT, count=10), REFERENCE_SIZE, IMAGE_SIZE, Limits())
+    few = locate(correspondences_under(UPRIGHT, count=10), REFERENCE, IMAGE, Limits())
     assert few.status is Status.FEW_MATCHES
     assert few.message == 'only 10 points were recognised, 20 must agree'
     weak = locate(
         correspondences_under(UPRIGHT, count=15, outliers=10),
-        REFERENCE_SIZE,
-        IMAGE_SIZE,
+        REFERENCE,
+        IMAGE,
         Limits(),
     )
     assert weak.status is Status.LOW_CONFIDENCE
@@ -175,8 +179,8 @@ def test_few_matches_and_few_inliers_say_so():
 def test_a_low_share_of_agreeing_matches_is_not_believed():
     verdict = locate(
         correspondences_under(UPRIGHT, count=40, outliers=160),
-        REFERENCE_SIZE,
-        IMAGE_SIZE,
+        REFERENCE,
+        IMAGE,
         Limits(min_inlier_ratio=0.5),
     )
     assert verdict.status is Status.LOW_CONFIDENCE
@@ -186,12 +190,59 @@ def test_a_low_share_of_agreeing_matches_is_not_believed():
 def test_random_points_are_never_believed():
     for seed in range(30):
         noise = correspondences_under(UPRIGHT, count=0, outliers=100, seed=seed)
-        assert locate(noise, REFERENCE_SIZE, IMAGE_SIZE, Limits()).status is not Status.OK
+        assert locate(noise, REFERENCE, IMAGE, Limits()).status is not Status.OK
 
 
 def test_identical_points_are_rejected_without_a_crash():
     same = np.full((50, 2), 7, np.float32)
     verdict = locate(
-        Correspondences(same, same, np.ones(50, np.float32)), REFERENCE_SIZE, IMAGE_SIZE, Limits()
+        Correspondences(same, same, np.ones(50, np.float32)), REFERENCE, IMAGE, Limits()
     )
     assert verdict.status is Status.REJECTED_GEOMETRY
+
+
+def test_jacobian_by_hand():
+    # x' = x / (1 + x / 100) has the slope 1 / (1 + x / 100)^2, y' = y / (1 + x / 100).
+    homography = np.array([[1, 0, 0], [0, 1, 0], [0.01, 0, 1]])
+    assert jacobian(homography, np.array([100, 0])) == pytest.approx(np.diag([0.25, 0.5]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    scale=st.floats(0.1, 3),
+    angle=st.floats(-np.pi, np.pi),
+    shift=st.tuples(st.floats(-300, 300), st.floats(-300, 300)),
+)
+def test_size_place_and_rotation_are_no_distortion(scale, angle, shift):
+    cosine, sine = scale * np.cos(angle), scale * np.sin(angle)
+    similarity = np.array([[cosine, -sine, shift[0]], [sine, cosine, shift[1]], [0, 0, 1]])
+    found = correspondences_under(similarity)
+    checks = measure(similarity, found, np.ones(len(found), bool), REFERENCE, IMAGE)
+    assert checks['stretch'] == pytest.approx(1, abs=1e-6)
+    assert checks['perspective'] == pytest.approx(1, abs=1e-6)
+
+
+def test_stretch_by_hand():
+    tripled = np.diag([3.0, 1.0, 1.0])
+    found = correspondences_under(tripled)
+    checks = measure(tripled, found, np.ones(len(found), bool), REFERENCE, IMAGE)
+    assert checks['stretch'] == pytest.approx(3)
+    assert checks['perspective'] == pytest.approx(1)
+
+
+def test_only_the_part_that_counts_must_be_covered():
+    # A stamp on a page: all matches lie in a twentieth of the picture.
+    part = Box(100, 100, 100, 60)
+    points = correspondences_under(UPRIGHT, count=80)
+    inside = (points.reference_points * (0.25, 0.2) + (100, 100)).astype(np.float32)
+    seen = Correspondences(inside, warp_points(UPRIGHT, inside).astype(np.float32), points.scores)
+    assert locate(seen, REFERENCE, IMAGE, Limits()).status is Status.REJECTED_GEOMETRY
+    verdict = locate(seen, part, IMAGE, Limits())
+    assert verdict.status is Status.OK, verdict.message
+    assert verdict.checks['coverage'] > 0.7
+
+
+def test_a_verdict_cannot_contradict_itself():
+    for status, homography in ((Status.OK, None), (Status.FEW_MATCHES, np.eye(3))):
+        with pytest.raises(ValueError, match='exactly when the status is OK'):
+            Verdict(status, '', np.zeros(0, bool), homography)

@@ -54,11 +54,19 @@ def test_colour_encodings(width, height, order, bits, padding, big_endian, seed)
     assert (received == rgba[:, :, :3]).all()
 
 
-@pytest.mark.parametrize(('encoding', 'factor'), [('mono8', 1), ('8UC1', 1), ('mono16', 257)])
-def test_grey_encodings(encoding, factor):
-    grey = np.arange(12).reshape(3, 4)
-    sent = (grey * factor).astype(np.uint16 if factor > 1 else np.uint8)
-    assert (message_to_rgb(message(sent, encoding, 3)) == grey[:, :, None]).all()
+@pytest.mark.parametrize('encoding', ['mono8', '8UC1'])
+def test_grey_encodings(encoding):
+    grey = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    assert (message_to_rgb(message(grey, encoding, 3)) == grey[:, :, None]).all()
+
+
+@pytest.mark.parametrize('bits', [10, 12, 14, 16])
+def test_sensors_that_use_some_of_16_bits(bits):
+    grey = np.array([[0, 40, 120, 255]])
+    sent = (grey << (bits - 8)).astype(np.uint16)
+    for big_endian in (False, True):
+        received = message_to_rgb(message(sent, 'mono16', 3, big_endian))
+        assert received[0, :, 0].tolist() == [0, 40, 120, 255]
 
 
 @pytest.mark.parametrize('pattern', ['rggb', 'bggr', 'gbrg', 'grbg'])

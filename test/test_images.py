@@ -70,6 +70,7 @@ def test_bad_files_are_refused_with_a_reason(tmp_path):
     (tmp_path / 'bomb.png').write_bytes(claimed_png(60_000, 60_000))
     (tmp_path / 'large.png').write_bytes(claimed_png(20_000, 20_000))
     (tmp_path / 'larger.png').write_bytes(claimed_png(8_000, 8_000))
+    (tmp_path / 'drawing.eps').write_text('%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n')
     os.mkfifo(tmp_path / 'pipe')
     for name, words in {
         'missing.png': 'there is no file',
@@ -82,7 +83,13 @@ def test_bad_files_are_refused_with_a_reason(tmp_path):
         'larger.png': 'has 8000 x 8000 pixels, more than the limit of 50 million: scale it down',
         'pipe': 'not a regular file',
         'a\0b': 'cannot look at',
+        'drawing.eps': 'not an image of a known format',
         'x' * 5000: 'cannot look at',
     }.items():
         with pytest.raises(ImageError, match=words):
             read_image(f'{tmp_path}/{name}')
+
+
+def test_a_home_folder_that_does_not_exist_is_refused():
+    with pytest.raises(ImageError, match='cannot look at'):
+        read_image('~no_such_user/a.png')

@@ -29,10 +29,22 @@ def calls_of(name):
 
 
 def launch_arguments():
-    return {
-        ast.literal_eval(args[0]): ast.literal_eval(keywords['description'])
+    """Return name, default and description of each argument."""
+    return [
+        (
+            ast.literal_eval(args[0]),
+            shown_path(keywords['default_value']),
+            ast.literal_eval(keywords['description']),
+        )
         for args, keywords in calls_of('DeclareLaunchArgument')
-    }
+    ]
+
+
+def shown_path(value):
+    """Return a default as the README shows it: files relative to the package's share folder."""
+    if isinstance(value, ast.Constant):
+        return value.value
+    return '/'.join(part.value for part in value.args[0].elts[1:])
 
 
 def readme_table(readme, heading):
@@ -44,13 +56,14 @@ def readme_table(readme, heading):
 
 def test_arguments_are_those_of_the_readme(clone):
     rows = readme_table((clone / 'README.md').read_text(), 'Launch arguments')
-    documented = {row[0].strip('`'): row[2] for row in rows}
-    assert documented == launch_arguments()
+    assert [(name.strip('`'), default.strip('`'), what) for name, default, what in rows] == (
+        launch_arguments()
+    )
 
 
 def test_every_declared_argument_is_used():
     used = {ast.literal_eval(args[0]) for args, _ in calls_of('LaunchConfiguration')}
-    assert used == set(launch_arguments())
+    assert used == {name for name, _, _ in launch_arguments()}
 
 
 def test_executables_exist():

@@ -2,6 +2,7 @@
 
 from array import array
 import signal
+import subprocess
 import time
 
 from niom_ros.msg import Homography
@@ -21,17 +22,18 @@ from ros_client import ros_network
 from ros_client import running
 from ros_client import spin_until
 from sensor_msgs.msg import Image
+from sensor_msgs.msg import RegionOfInterest
 from std_msgs.msg import Header
 
-from niom_ros.matching.geometry import corners
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import warp_points
 from niom_ros.nodes.image_conversion import message_to_rgb
 from niom_ros.nodes.image_conversion import rgb_to_message
 from niom_ros.virtual_scene import example_photo
 
-# Fewer keypoints are enough for these scenes; reliable, so that no test image is lost.
-FAST = ('-p', 'max_keypoints:=512', '-p', 'reliable_image:=true')
+RELIABLE = ('-p', 'reliable_image:=true')  # so that no test image is lost
+FAST = ('-p', 'max_keypoints:=512', *RELIABLE)  # enough for these scenes
 
 
 class Bench:
@@ -41,26 +43,33 @@ class Bench:
         self.node = node
         self.results = Inbox(node, MatchResult, 'matcher/match')
         self.homographies = Inbox(node, Homography, 'matcher/homography')
-        self._camera = node.create_publisher(Image, 'image', QoSProfile(depth=1))
+        self.camera = node.create_publisher(Image, 'image', QoSProfile(depth=1))
         self._stamp = 0
 
-    def wait_until_connected(self):
+    def wait_until_connected(self, cameras=1):
+        """Wait until the matcher hears the camera and is heard; then nothing is lost."""
         spin_until(
             self.node,
-            lambda: (
-                self._camera.get_subscription_count()
-                and self.node.count_publishers('matcher/match')
-                and self.node.count_publishers('matcher/homography')
-            ),
-            'the matcher',
+            lambda: self.camera.get_subscription_count() >= cameras,
+            'the subscription of the camera',
         )
+        small = Image(width=1, height=1, step=3, encoding='rgb8', data=array('B', bytes(3)))
+
+        def heard():
+            self.publish(small)
+            rclpy.spin_once(self.node, timeout_sec=0.1)
+            return self.results.messages and self.homographies.messages
+
+        spin_until(self.node, heard, 'a first result')
+        last = self.publish(small)
+        self.results.wait_for(lambda result: result.header.stamp == last, 'the last of them')
 
     def publish(self, image):
         """Send a camera image with a stamp of its own, and return the stamp."""
         self._stamp += 1
         image.header.stamp.sec = 1_000_000 + self._stamp
         image.header.frame_id = 'camera_optical_frame'
-        self._camera.publish(image)
+        self.camera.publish(image)
         return image.header.stamp
 
     def result_of(self, image):
@@ -141,13 +150,13 @@ def test_the_reference_is_found_in_the_camera_image(bench, with_reference, view,
     assert result.homography.source == Homography.MATCHED
     assert result.homography.reference_id == 'cup'
     assert result.reference_label == 'cup'
-    assert result.reference_revision == with_reference.revision
+    assert result.homography.reference_revision == with_reference.revision
     assert (result.homography.reference_width, result.homography.reference_height) == (600, 400)
-    assert (result.image_width, result.image_height) == (640, 480)
+    assert (result.homography.image_width, result.homography.image_height) == (640, 480)
     # The place
     found = np.array(result.homography.matrix).reshape(3, 3)
-    size = (600, 400)
-    offsets = warp_points(found, corners(size)) - warp_points(view.picture_to_image, corners(size))
+    corners = Box(0, 0, 600, 400).corners()
+    offsets = warp_points(found, corners) - warp_points(view.picture_to_image, corners)
     assert np.linalg.norm(offsets, axis=1).mean() < 3
     # The correspondences: parallel arrays
     count = len(result.score)
@@ -208,10 +217,12 @@ def test_bad_camera_images_are_answered_and_the_next_good_one_is_matched(
 
 
 def bad_requests(tmp_path):
+    """Return what each bad request must be answered, with its error code and its fields."""
     (tmp_path / 'text.png').write_text('this is not an image')
     (tmp_path / 'large.pgm').write_bytes(b'P5 20000 20000 255\n')
     plain = rgb_to_message(np.full((200, 200, 3), 255, np.uint8), Header())
     picture = rgb_to_message(example_photo('chelsea'), Header())
+    height, width = picture.height, picture.width
 
     def changed(**fields):
         image = rgb_to_message(example_photo('chelsea'), Header())
@@ -219,42 +230,70 @@ def bad_requests(tmp_path):
             setattr(image, name, value)
         return image
 
+    def mask(encoding, bytes_per_pixel=1, rows=height):
+        step = width * bytes_per_pixel
+        data = array('B', bytes([200]) * (step * rows))
+        return Image(width=width, height=rows, step=step, encoding=encoding, data=data)
+
     tiny = Image(width=1, height=1, step=3, encoding='rgb8', data=array('B', bytes(3)))
-    request = SetReference.Request(image=picture)
-    request.region.x_offset, request.region.width, request.region.height = 400, 200, 100
-    region = {'image': picture, 'region': request.region}
-    return {
-        'give exactly one of image, path': {},
-        'exactly one of image': {'image': picture, 'path': 'x.png'},
-        'there is no file': {'path': str(tmp_path / 'missing.png')},
-        'is a folder': {'path': str(tmp_path)},
-        'not an image of a known format': {'path': str(tmp_path / 'text.png')},
-        'more pixels than the limit': {'path': str(tmp_path / 'large.pgm')},
-        'the image is empty': {'image': changed(width=0)},
-        "unknown encoding 'jpeg'": {'image': changed(encoding='jpeg')},
-        'carries depth': {'image': changed(encoding='16UC1')},
-        'step is 1,': {'image': changed(step=1)},
-        'more than the limit of 50 million': {'image': changed(width=20_000, height=20_000)},
-        'only 1 x 1 pixels': {'image': tiny},
-        'only 0 distinct points': {'image': plain},
-        'does not lie inside the picture': region,
-        'make them the same size': {'image': picture, 'mask': changed(width=100, step=1353)},
-        'page is only for files': {'image': picture, 'page': 1},
-        'landmarks is not supported': {'image': picture, 'landmark_names': ['handle']},
-        'physical_width is not supported': {'image': picture, 'physical_width': 0.3},
-    }
+    outside = RegionOfInterest(x_offset=400, width=200, height=100)
+    overflow = RegionOfInterest(x_offset=2**32 - 1, width=2**32 - 1, height=1)
+    answer = SetReference.Response
+    return [
+        ('give exactly one of image, path', answer.BAD_REQUEST, {}),
+        ('exactly one of image', answer.BAD_REQUEST, {'image': picture, 'path': 'x.png'}),
+        ('there is no file', answer.BAD_IMAGE, {'path': str(tmp_path / 'missing.png')}),
+        ('cannot look at', answer.BAD_IMAGE, {'path': '~no_such_user/a.png'}),
+        ('is a folder', answer.BAD_IMAGE, {'path': str(tmp_path)}),
+        ('not an image of', answer.BAD_IMAGE, {'path': str(tmp_path / 'text.png')}),
+        ('more pixels than', answer.BAD_IMAGE, {'path': str(tmp_path / 'large.pgm')}),
+        ('the image is empty', answer.BAD_IMAGE, {'image': changed(width=0)}),
+        ("unknown encoding 'jpeg'", answer.BAD_IMAGE, {'image': changed(encoding='jpeg')}),
+        ('carries depth', answer.BAD_IMAGE, {'image': changed(encoding='16UC1')}),
+        ('step is 1,', answer.BAD_IMAGE, {'image': changed(step=1)}),
+        (
+            'more than the limit of 50 million',
+            answer.BAD_IMAGE,
+            {'image': changed(width=20_000, height=20_000)},
+        ),
+        ('only 1 x 1 pixels', answer.BAD_IMAGE, {'image': tiny}),
+        ('only 0 distinct points', answer.TOO_PLAIN, {'image': plain}),
+        ('does not lie inside', answer.BAD_REQUEST, {'image': picture, 'region': outside}),
+        ('does not lie inside', answer.BAD_REQUEST, {'image': picture, 'region': overflow}),
+        (
+            'make them the same size',
+            answer.BAD_IMAGE,
+            {'image': picture, 'mask': mask('mono8', rows=height - 1)},
+        ),
+        ('send it as mono8', answer.BAD_REQUEST, {'image': picture, 'mask': mask('mono16', 2)}),
+        ('page is only for files', answer.BAD_REQUEST, {'image': picture, 'page': 1}),
+        ('line breaks', answer.BAD_REQUEST, {'image': picture, 'label': 'a\nb'}),
+        ('use at most 256', answer.BAD_REQUEST, {'image': picture, 'label': 'x' * 1_000_000}),
+        ('landmarks is not', answer.BAD_REQUEST, {'image': picture, 'landmark_names': ['top']}),
+        ('physical_width is not', answer.BAD_REQUEST, {'image': picture, 'physical_width': 0.3}),
+    ]
 
 
 def test_a_refused_reference_says_why_and_changes_nothing(bench, with_reference, view, tmp_path):
-    for words, fields in bad_requests(tmp_path).items():
+    for words, error, fields in bad_requests(tmp_path):
         answer = bench.set_reference(id='bad', **fields)
         assert not answer.success, words
         assert words in answer.message
+        assert answer.error == error, answer.message
         assert "(still looking for 'cup')" in answer.message
     result = bench.result_of(rgb_to_message(view.image, Header()))
     assert result.homography.status == Homography.OK
     assert result.homography.reference_id == 'cup'
-    assert result.reference_revision == with_reference.revision
+    assert result.homography.reference_revision == with_reference.revision
+
+
+def test_an_image_from_before_1970_is_answered_like_any_other(bench, with_reference, view):
+    image = rgb_to_message(view.image, Header())
+    image.header.stamp.sec = -1
+    bench.camera.publish(image)
+    result = bench.results.wait_for(lambda m: m.header.stamp.sec == -1, 'the result')
+    assert result.homography.status == Homography.OK
+    assert bench.result_of(image).homography.status == Homography.OK
 
 
 def test_a_reference_from_a_file_or_from_the_camera(bench, coffee_file, view):
@@ -263,8 +302,11 @@ def test_a_reference_from_a_file_or_from_the_camera(bench, coffee_file, view):
     assert from_file.id == 'default'
     image = rgb_to_message(view.image, Header())
     assert bench.result_of(image).homography.status == Homography.OK
+    stamp = bench.publish(image)
+    bench.results.wait_for(lambda result: result.header.stamp == stamp, 'the result')
     from_camera = bench.set_reference(id='seen', use_current_frame=True)
     assert from_camera.success, from_camera.message
+    assert from_camera.header.stamp == stamp
     assert from_camera.revision == from_file.revision + 1
     assert (from_camera.width, from_camera.height) == (640, 480)
     result = bench.result_of(image)
@@ -279,20 +321,48 @@ def test_a_region_of_the_reference(bench, coffee):
     request.region.width, request.region.height = 350, 330
     answer = bench.set_reference(image=request.image, region=request.region)
     assert answer.success, answer.message
-    assert 16 <= answer.keypoints < 512
+    assert 100 <= answer.keypoints <= 512
     assert (answer.width, answer.height) == (600, 400)
 
 
-def test_the_service_answers_while_frames_are_being_matched(bench, with_reference, scene):
+@pytest.fixture
+def slow_matcher(bench, coffee_file, tmp_path):
+    """Run a second matcher beside the first, so slow that a frame takes it many seconds."""
+    log = tmp_path / 'slow.txt'
+    slow = ('-p', 'max_keypoints:=4096', '-p', f'reference_path:={coffee_file}', *RELIABLE)
+    with running('matcher_node', log, '-r', '__node:=slow', *slow) as process:
+        results = Inbox(bench.node, MatchResult, 'slow/match')
+        spin_until(
+            bench.node, lambda: bench.camera.get_subscription_count() == 2, 'the second matcher'
+        )
+        spin_until(bench.node, lambda: bench.node.count_publishers('slow/match'), 'its results')
+        yield process, results, log
+        results.close()
+
+
+def test_services_answer_while_a_frame_is_being_matched(bench, slow_matcher, view, with_reference):
+    _, slow_results, _ = slow_matcher
+    # The quick matcher has answered it, so the slow one, fed by the same message, works on it.
+    bench.result_of(rgb_to_message(view.image, Header()))
+    request = SetReference.Request(path='/nowhere.png')
+    refused = call(bench.node, SetReference, 'slow/set_reference', request)
+    assert not refused.success
+    assert "still looking for 'default'" in refused.message
+    assert not slow_results.messages, 'the frame was already done'
+    finished = slow_results.wait_for(lambda _: True, 'the result of the frame')
+    assert finished.homography.status == Homography.OK
+    assert finished.stage_seconds[1] > 1
+
+
+def test_a_reference_set_during_a_frame_counts_from_the_next_one(bench, with_reference, scene):
     image = rgb_to_message(scene.view(8.0, 0).image, Header())
-    answers = []
     for number in range(3):
         bench.publish(image)
-        bench.publish(image)
-        answers.append(bench.set_reference(id=f'cup {number}', image=image))
-    assert [answer.success for answer in answers] == [True, True, True]
-    assert [answer.id for answer in answers] == ['cup 0', 'cup 1', 'cup 2']
-    assert bench.result_of(image).homography.reference_id == 'cup 2'
+        answer = bench.set_reference(id=f'cup {number}', image=image)
+        assert answer.success, answer.message
+        result = bench.result_of(image)
+        assert result.homography.reference_id == f'cup {number}'
+        assert result.homography.reference_revision == answer.revision
 
 
 def test_only_the_newest_frame_counts(bench, with_reference, scene):
@@ -306,18 +376,18 @@ def test_only_the_newest_frame_counts(bench, with_reference, scene):
     assert newest.frames_dropped > before.frames_dropped
 
 
-def test_the_debug_image_is_drawn_only_for_listeners(bench, with_reference, view):
+def test_the_debug_image_reaches_its_listeners(bench, with_reference, view):
     image = rgb_to_message(view.image, Header())
     pictures = Inbox(bench.node, Image, 'matcher/debug_image')
-    spin_until(
-        bench.node, lambda: bench.node.count_publishers('matcher/debug_image'), 'the publisher'
-    )
-    stamp = bench.result_of(image).header.stamp
-    spin_until(bench.node, lambda: pictures.messages, 'a debug image')
+
+    def arrived():
+        bench.result_of(image)  # again, until the matcher knows of its listener
+        return pictures.messages
+
+    spin_until(bench.node, arrived, 'a debug image')
     picture = pictures.messages[0]
     assert picture.header.frame_id == 'camera_optical_frame'
-    assert picture.header.stamp.sec <= stamp.sec
-    assert message_to_rgb(picture).shape[1] <= 1280
+    assert 600 < message_to_rgb(picture).shape[1] <= 1280
     pictures.close()
 
 
@@ -348,27 +418,29 @@ def test_status_numbers_are_those_of_the_message():
 
 
 @pytest.mark.parametrize('ending', [signal.SIGINT, signal.SIGTERM])
-def test_the_node_ends_in_the_middle_of_a_frame(bench, ending, coffee_file, tmp_path, scene):
-    # A second node beside the first, so slow that a frame takes it many seconds.
-    log = tmp_path / 'log.txt'
-    slow = ('-p', 'max_keypoints:=4096', '-p', f'reference_path:={coffee_file}')
-    image = rgb_to_message(scene.view(8.0, 0).image, Header())
-    with running('matcher_node', log, '-r', '__node:=slow', *slow) as process:
-        spin_until(bench.node, lambda: bench.node.count_publishers('slow/match'), 'the node')
-        results = Inbox(bench.node, MatchResult, 'slow/match')
-        waiting = Inbox(bench.node, MatchResult, 'matcher/match')
-        bench.publish(image)
-        waiting.wait_for(lambda _: True, 'the same frame of the quick node')
-        started = time.monotonic()
-        process.send_signal(ending)
-        process.send_signal(ending)  # a terminal and a launch file both send it
-        assert process.wait(timeout=15) == 0, log.read_text()
-        assert time.monotonic() - started < 10
-        assert not results.messages, 'the slow node was done before it was told to stop'
-        for inbox in (results, waiting):
-            inbox.close()
+def test_the_node_ends_in_the_middle_of_a_frame(bench, slow_matcher, ending, view):
+    process, results, log = slow_matcher
+    bench.result_of(rgb_to_message(view.image, Header()))
+    process.send_signal(ending)
+    process.send_signal(ending)  # a terminal and a launch file both send it
+    started = time.monotonic()
+    assert process.wait(timeout=15) == 0, log.read_text()
+    assert time.monotonic() - started < 10
+    assert not results.messages, 'the frame was done before the node was told to stop'
     assert 'Traceback' not in log.read_text()
     assert 'terminate' not in log.read_text()
+
+
+@pytest.mark.parametrize('seconds', [1.0, 2.5, 4.0])
+def test_the_node_ends_while_it_starts(bench, seconds, tmp_path):
+    # Wherever in its start this hits: an exit code that says it was not a fault, or the signal.
+    log = tmp_path / 'log.txt'
+    with running('matcher_node', log, '-r', '__node:=brief') as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=seconds)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) in (0, -signal.SIGTERM), log.read_text()
+    assert 'Traceback' not in log.read_text()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.pictures import BANNER_HEIGHT
 from niom_ros.matching.pictures import CYAN
 from niom_ros.matching.pictures import draw_matches
@@ -45,7 +46,9 @@ def test_the_overlay_lays_the_reference_over_its_place(matched):
     overlay = draw_overlay(reference, image, outcome)[BANNER_HEIGHT:]
     height, width = image.shape[:2]
     covered = cv2.warpPerspective(
-        np.ones(reference.image.shape[:2], np.uint8), outcome.reference_to_image, (width, height)
+        np.ones(reference.image.shape[:2], np.uint8),
+        outcome.verdict.reference_to_image,
+        (width, height),
     )
     away = cv2.dilate(covered, np.ones((9, 9))) == 0
     assert (overlay[away] == image[away]).all()
@@ -56,9 +59,8 @@ def test_the_overlay_lays_the_reference_over_its_place(matched):
 
 def test_a_failed_match_shows_its_reason_and_no_outline(matched):
     reference, image, outcome = matched
-    failed = MatchOutcome(
-        Status.LOW_CONFIDENCE, 'a reason ' * 100, outcome.correspondences, outcome.inliers
-    )
+    verdict = Verdict(Status.LOW_CONFIDENCE, 'a reason ' * 10_000, outcome.verdict.inliers)
+    failed = MatchOutcome(verdict, outcome.correspondences)
     picture = draw_matches(reference, image, failed)
     assert share_of(CYAN, picture) < 0.0001
     assert (draw_overlay(reference, image, failed)[BANNER_HEIGHT:] == image).all()

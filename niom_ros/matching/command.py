@@ -28,38 +28,39 @@ def match_files(
     pipeline = Pipeline(settings)
     reference = pipeline.prepare(reference_image)
     outcome = pipeline.match(reference, image)
-    print(f'{outcome.status.name}: {outcome.message}')
-    if outcome.reference_to_image is not None:
-        print(f'confidence {outcome.confidence:.2f}, homography from reference to image:')
-        for row in outcome.reference_to_image:
+    verdict = outcome.verdict
+    print(f'{verdict.status.name}: {verdict.message}')
+    if verdict.reference_to_image is not None:
+        print(f'confidence {verdict.confidence:.2f}, homography from reference to image:')
+        for row in verdict.reference_to_image:
             print('  ' + ' '.join(f'{value:12.6g}' for value in row))
     if picture:
         write_picture(picture, draw_report(reference, image, outcome))
     if json_file:
         result = as_json(reference, outcome, pipeline.method)
         write_bytes(json_file, json.dumps(result, indent=1).encode())
-    return outcome.reference_to_image is not None
+    return verdict.reference_to_image is not None
 
 
 def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[str, object]:
     """Return everything about a match in a form that any program reads."""
-    correspondences = outcome.correspondences
-    homography = outcome.reference_to_image
+    correspondences, verdict = outcome.correspondences, outcome.verdict
+    homography = verdict.reference_to_image
     return {
-        'status': outcome.status.name,
-        'message': outcome.message,
+        'status': verdict.status.name,
+        'message': verdict.message,
         'method': method,
-        'confidence': outcome.confidence,
+        'confidence': verdict.confidence,
         'reference_to_image': None if homography is None else homography.tolist(),
         'reference_size': list(reference.size),
         'reference_keypoints': len(reference.features),
         'image_keypoints': outcome.image_keypoints,
-        'checks': outcome.checks,
+        'checks': verdict.checks,
         'stage_seconds': outcome.stage_seconds,
         'reference_points': correspondences.reference_points.tolist(),
         'image_points': correspondences.image_points.tolist(),
         'scores': correspondences.scores.tolist(),
-        'inliers': outcome.inliers.tolist(),
+        'inliers': verdict.inliers.tolist(),
     }
 
 

@@ -42,6 +42,11 @@ class Features:
             self.height,
         )
 
+    def moved(self, left: int, top: int, width: int, height: int) -> 'Features':
+        """Return the features of a part as those of the whole that it was cut from."""
+        keypoints = self.keypoints + self.keypoints.new_tensor([left, top])
+        return Features(keypoints, self.scores, self.descriptors, width, height)
+
     def inside(self, mask: np.ndarray) -> 'Features':
         """Return only the keypoints where the mask (height x width) is not zero."""
         columns, rows = self.keypoints.round().long().cpu().numpy().T

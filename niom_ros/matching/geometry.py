@@ -26,6 +26,29 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True)
+class Box:
+    """A part of a picture, in pixels."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+    @property
+    def area(self) -> int:
+        """Return the number of pixels."""
+        return self.width * self.height
+
+    def corners(self) -> np.ndarray:
+        """Return the centres of the four corner pixels, clockwise from the top left."""
+        right, bottom = self.left + self.width - 1, self.top + self.height - 1
+        return np.array(
+            [[self.left, self.top], [right, self.top], [right, bottom], [self.left, bottom]],
+            np.float64,
+        )
+
+
+@dataclass(frozen=True)
 class Limits:
     """What a match must reach to be believed.
 
@@ -33,32 +56,39 @@ class Limits:
     comparison with them: see the README, 'When it says OK'.
     """
 
+    score_threshold: float = 0.1  # matches that the network scores lower are dropped
     reprojection_error: float = 4.0  # pixels of the image within which a match agrees
     min_inliers: int = 20
     min_inlier_ratio: float = 0.25
     min_coverage: float = 0.08  # share of the reference that the agreeing points span
     min_area_ratio: float = 0.002  # of the found outline to the image
     max_area_ratio: float = 50.0
-    max_condition: float = 20.0  # of the homography between images scaled to [-1, 1]
+    max_stretch: float = 8.0  # how much longer one direction may become than another
+    max_perspective: float = 30.0  # how much larger one corner may appear than another
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Where the reference is, if it was found, and the numbers behind the answer."""
+    """Where the reference is, if it was found, and the numbers behind the answer.
+
+    There is a homography exactly when the status is OK.
+    """
 
     status: Status
     message: str
     inliers: np.ndarray  # M booleans: which correspondences agree
-    reference_to_image: np.ndarray | None = None  # 3 x 3
-    confidence: float = 0.0
+    reference_to_image: np.ndarray | None = None  # 3 x 3, pixels to pixels
+    confidence: float = 0.0  # 0 to 1
     checks: dict[str, float] = field(default_factory=dict)
 
-
-Size = tuple[int, int]  # width, height
+    def __post_init__(self) -> None:
+        """Refuse a contradiction."""
+        if (self.status is Status.OK) != (self.reference_to_image is not None):
+            raise ValueError('a homography must be there exactly when the status is OK')
 
 
 def locate(
-    correspondences: Correspondences, reference_size: Size, image_size: Size, limits: Limits
+    correspondences: Correspondences, reference_box: Box, image_box: Box, limits: Limits
 ) -> Verdict:
     """Find the homography from reference to image and decide whether it can be right."""
     count = len(correspondences)
@@ -72,8 +102,8 @@ def locate(
         message = f'no view of the reference explains the {count} recognised points'
         return Verdict(Status.REJECTED_GEOMETRY, message, nobody)
 
-    checks = measure(homography, correspondences, inliers, reference_size, image_size)
-    implausible = implausibility(homography, checks, reference_size, limits)
+    checks = measure(homography, correspondences, inliers, reference_box, image_box)
+    implausible = implausibility(homography, checks, reference_box, limits)
     if implausible:
         return Verdict(Status.REJECTED_GEOMETRY, implausible, inliers, checks=checks)
 
@@ -119,32 +149,40 @@ def measure(
     homography: np.ndarray,
     correspondences: Correspondences,
     inliers: np.ndarray,
-    reference_size: Size,
-    image_size: Size,
+    reference_box: Box,
+    image_box: Box,
 ) -> dict[str, float]:
     """Return the numbers that tell a right homography from a wrong one."""
-    reference_area = reference_size[0] * reference_size[1]
-    image_area = image_size[0] * image_size[1]
-    outline = warp_points(homography, corners(reference_size)).astype(np.float32)
-    to_unit_image = to_unit_square(image_size)
-    from_unit_reference = np.linalg.inv(to_unit_square(reference_size))
+    outline = warp_points(homography, reference_box.corners()).astype(np.float32)
+    # How the neighbourhood of each corner is stretched: free of where and how large it appears.
+    stretches = np.array(
+        [
+            np.linalg.svd(jacobian(homography, corner), compute_uv=False)
+            for corner in reference_box.corners()
+        ]
+    )
+    tiny = np.finfo(float).tiny
+    areas = stretches.prod(axis=1)
     return {
         'inlier_ratio': float(inliers.mean()),
-        'coverage': hull_area(correspondences.reference_points[inliers]) / reference_area,
-        'area_ratio': abs(cv2.contourArea(outline)) / image_area,
-        'condition': float(np.linalg.cond(to_unit_image @ homography @ from_unit_reference)),
+        'coverage': hull_area(correspondences.reference_points[inliers]) / reference_box.area,
+        'area_ratio': abs(cv2.contourArea(outline)) / image_box.area,
+        'stretch': float((stretches[:, 0] / np.maximum(stretches[:, 1], tiny)).max()),
+        'perspective': float(areas.max() / max(areas.min(), tiny)),
     }
 
 
 def implausibility(
-    homography: np.ndarray, checks: dict[str, float], reference_size: Size, limits: Limits
+    homography: np.ndarray, checks: dict[str, float], reference_box: Box, limits: Limits
 ) -> str:
     """Return why no camera can see the reference like this, or '' if one can."""
-    reference_corners = corners(reference_size)
+    reference_corners = reference_box.corners()
     depths = np.column_stack([reference_corners, np.ones(4)]) @ homography[2]
-    if (depths <= 0).any():
+    # A homography and its negative are the same, so only a change of sign counts.
+    if not ((depths > 0).all() or (depths < 0).all()):
         return 'the match would put a part of the reference behind the camera'
-    sides = np.roll(warped := warp_points(homography, reference_corners), -1, axis=0) - warped
+    outline = warp_points(homography, reference_corners)
+    sides = np.roll(outline, -1, axis=0) - outline
     next_sides = np.roll(sides, -1, axis=0)
     turns = sides[:, 0] * next_sides[:, 1] - sides[:, 1] * next_sides[:, 0]
     if (turns < 0).all():
@@ -153,8 +191,13 @@ def implausibility(
         return 'the match would fold the reference'
     if not limits.min_area_ratio <= checks['area_ratio'] <= limits.max_area_ratio:
         return f'the match would make the reference {checks["area_ratio"]:.2g} times the image'
-    if checks['condition'] > limits.max_condition:
-        return f'the match would distort the reference (condition {checks["condition"]:.0f})'
+    if checks['stretch'] > limits.max_stretch:
+        return f'the match would stretch the reference {checks["stretch"]:.0f} times in one way'
+    if checks['perspective'] > limits.max_perspective:
+        return (
+            f'the match would show one corner of the reference {checks["perspective"]:.0f} times '
+            'as large as another'
+        )
     if checks['coverage'] < limits.min_coverage:
         return (
             f'the agreeing points span only {checks["coverage"]:.1%} of the reference, '
@@ -169,16 +212,11 @@ def warp_points(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
     return lifted[:, :2] / lifted[:, 2:]
 
 
-def corners(size: Size) -> np.ndarray:
-    """Return the centres of the four corner pixels, clockwise from the top left."""
-    right, bottom = size[0] - 1, size[1] - 1
-    return np.array([[0, 0], [right, 0], [right, bottom], [0, bottom]], np.float64)
-
-
-def to_unit_square(size: Size) -> np.ndarray:
-    """Return the transform from pixels to [-1, 1] in both directions."""
-    width, height = size
-    return np.array([[2 / width, 0, -1], [0, 2 / height, -1], [0, 0, 1]])
+def jacobian(homography: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Return the 2 x 2 matrix by which a homography maps small steps around a point."""
+    lifted = homography @ [*point, 1.0]
+    warped = lifted[:2] / lifted[2]
+    return (homography[:2, :2] - np.outer(warped, homography[2, :2])) / lifted[2]
 
 
 def hull_area(points: np.ndarray) -> float:

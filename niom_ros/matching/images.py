@@ -13,8 +13,16 @@ from niom_ros.errors import UserError
 MAX_PIXELS = 50_000_000  # a 48 megapixel photo; more is a mistake or an attack
 
 
+# Pillow knows many more; some of them start other programs.
+FORMATS = ('PNG', 'JPEG', 'WEBP', 'TIFF', 'BMP', 'GIF', 'PPM')
+
+
 class ImageError(UserError):
     """A picture that cannot be used; the message says why and what to do."""
+
+
+class TooPlain(ImageError):
+    """A picture with too few distinct points to be found again."""
 
 
 def check_size(width: int, height: int) -> None:
@@ -30,12 +38,13 @@ def check_size(width: int, height: int) -> None:
 
 def read_image(path: str | Path, page: int = 0) -> np.ndarray:
     """Read an image file as RGB; transparent parts become white, like paper."""
-    path = Path(path).expanduser()
+    path = Path(path)
     try:
+        path = path.expanduser()
         mode = path.stat().st_mode
     except FileNotFoundError:
         raise ImageError(f'there is no file {path} on this machine') from None
-    except (OSError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise ImageError(f'cannot look at {path}: {reason(error)}') from None
     if stat.S_ISDIR(mode):
         raise ImageError(f'{path} is a folder: name an image file in it')
@@ -45,7 +54,8 @@ def read_image(path: str | Path, page: int = 0) -> np.ndarray:
         # The size is checked below, with our own limit: Pillow's warning would only add noise.
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(path, formats=FORMATS) as image:
+                check_size(*image.size)
                 image.seek(page)
                 check_size(*image.size)
                 return to_rgb(ImageOps.exif_transpose(image))
@@ -60,7 +70,7 @@ def read_image(path: str | Path, page: int = 0) -> np.ndarray:
         ) from None
     except Image.UnidentifiedImageError:
         raise ImageError(
-            f'{path} is not an image of a known format: use PNG, JPEG, WebP, TIFF or BMP'
+            f'{path} is not an image of a known format: use {", ".join(FORMATS)}'
         ) from None
     except PermissionError:
         raise ImageError(f'{path} may not be read by this user: change its permissions') from None

@@ -40,18 +40,18 @@ def draw_matches(
         to_right = placement(image, shrunk[1], offsets[1])
         left = warp_points(to_left, outcome.correspondences.reference_points)
         right = warp_points(to_right, outcome.correspondences.image_points)
-        draw_lines(canvas, left, right, outcome.inliers)
-        if outcome.reference_to_image is not None:
-            draw_outline(canvas, reference, to_right @ outcome.reference_to_image)
+        draw_lines(canvas, left, right, outcome.verdict.inliers)
+        if outcome.verdict.reference_to_image is not None:
+            draw_outline(canvas, reference, to_right @ outcome.verdict.reference_to_image)
     return np.vstack([banner(canvas.shape[1], outcome), canvas])
 
 
 def draw_overlay(reference: Reference, image: np.ndarray, outcome: MatchOutcome) -> np.ndarray:
     """Draw the image with the reference laid over it where it was found."""
     canvas = image.copy()
-    if outcome.reference_to_image is not None:
+    if outcome.verdict.reference_to_image is not None:
         height, width = image.shape[:2]
-        warp = outcome.reference_to_image
+        warp = outcome.verdict.reference_to_image
         laid = cv2.warpPerspective(reference.image, warp, (width, height))
         whole = np.full(reference.image.shape[:2], 255, np.uint8)
         covered = cv2.warpPerspective(whole, warp, (width, height)) > 0
@@ -129,8 +129,8 @@ def draw_lines(
 
 
 def draw_outline(canvas: np.ndarray, reference: Reference, warp: np.ndarray) -> None:
-    """Draw the border of the reference where the warp puts it, its top edge in amber."""
-    corners = [pixel(corner) for corner in warp_points(warp, reference.corners())]
+    """Draw the border of what counts where the warp puts it, its top edge in amber."""
+    corners = [pixel(corner) for corner in warp_points(warp, reference.box.corners())]
     for index, corner in enumerate(corners):
         colour = AMBER if index == 0 else CYAN
         cv2.line(canvas, corner, corners[(index + 1) % 4], colour, 2, cv2.LINE_AA)
@@ -139,23 +139,23 @@ def draw_outline(canvas: np.ndarray, reference: Reference, warp: np.ndarray) -> 
 def banner(width: int, outcome: MatchOutcome) -> np.ndarray:
     """Return a strip of text that says how the match went."""
     strip = np.full((BANNER_HEIGHT, width, 3), BACKGROUND, np.uint8)
-    if outcome.status is Status.OK:
+    verdict = outcome.verdict
+    if verdict.status is Status.OK:
         colour = GREEN
         text = (
-            f'{int(outcome.inliers.sum())} of {len(outcome.correspondences)} matches agree, '
-            f'confidence {outcome.confidence:.2f}'
+            f'{int(verdict.inliers.sum())} of {len(outcome.correspondences)} matches agree, '
+            f'confidence {verdict.confidence:.2f}'
         )
     else:
         colour = RED
-        text = outcome.message
-    name = outcome.status.name
-    font, thickness = cv2.FONT_HERSHEY_SIMPLEX, 1
+        text = verdict.message
+    font = cv2.FONT_HERSHEY_SIMPLEX
+    name = verdict.status.name
     (name_width, _), _ = cv2.getTextSize(name, font, 0.55, 2)
     cv2.putText(strip, name, (8, 22), font, 0.55, colour, 2, cv2.LINE_AA)
-    left = name_width + 20
-    while cv2.getTextSize(text, font, 0.45, thickness)[0][0] > width - left - 8 and len(text) > 4:
-        text = text[:-4] + '...'
-    cv2.putText(strip, text, (left, 22), font, 0.45, WHITE, thickness, cv2.LINE_AA)
+    # What does not fit is cut off at the edge of the strip.
+    text = text[:200]
+    cv2.putText(strip, text, (name_width + 20, 22), font, 0.45, WHITE, 1, cv2.LINE_AA)
     return strip
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dataclasses import field
 import json
 from pathlib import Path
-import sys
 import time
 from typing import Any
 
@@ -21,10 +20,12 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.errors import UserError
+from niom_ros.installation import executable_file
 from niom_ros.installation import share_folder
-from niom_ros.matching.geometry import corners
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.images import reason
 from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
 from niom_ros.nodes.image_conversion import message_to_rgb
@@ -35,7 +36,7 @@ from niom_ros.srv import SetReference
 from niom_ros.virtual_scene import DEMO_PHOTO
 from niom_ros.virtual_scene import example_photo
 
-START_SECONDS = 60.0  # for the matcher to load its networks and answer
+SECONDS = 150.0  # for everything
 LEAST_SHARE_OK = 0.8
 LARGEST_CORNER_ERROR = 5.0  # pixels, mean over all OK frames
 FEWEST_RESULTS = 5  # a slow or busy machine may not reach the number that was asked for
@@ -61,9 +62,12 @@ class Recording:
         for result in self.results:
             truth = self.truths.get(stamp_of(result.header))
             if result.homography.status == Homography.OK and truth is not None:
-                found = np.array(result.homography.matrix).reshape(3, 3)
-                size = result.homography.reference_width, result.homography.reference_height
-                offsets = warp_points(found, corners(size)) - warp_points(truth, corners(size))
+                homography = result.homography
+                found = np.array(homography.matrix).reshape(3, 3)
+                corners = Box(
+                    0, 0, homography.reference_width, homography.reference_height
+                ).corners()
+                offsets = warp_points(found, corners) - warp_points(truth, corners)
                 errors.append(float(np.linalg.norm(offsets, axis=1).mean()))
         return errors
 
@@ -90,20 +94,22 @@ class Recording:
         }
 
 
-def run_demo(output: Path, results_wanted: int = 20, seconds: float = 120.0) -> None:
+def run_demo(output: Path, results_wanted: int) -> None:
     """Run camera and matcher, set the reference, collect results, and judge them."""
-    output.mkdir(parents=True, exist_ok=True)
+    if results_wanted < 1:
+        raise DemoFailed(f'{results_wanted} results prove nothing: ask for at least 1')
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DemoFailed(f'cannot write to the folder {output}: {reason(error)}') from None
+    deadline = time.monotonic() + SECONDS
     # Of its own, so that it neither disturbs a running robot nor hears it.
     domain = use_private_network()
     print(f'starting camera and matcher (ROS_DOMAIN_ID {domain})', flush=True)
     matcher_log, camera_log = output / 'matcher.log', output / 'virtual_camera.log'
     with (
-        running(
-            node_command('niom_ros.nodes.matcher_node', 'matcher.yaml'), matcher_log
-        ) as matcher,
-        running(
-            node_command('niom_ros.nodes.virtual_camera', 'virtual_camera.yaml'), camera_log
-        ) as camera,
+        running(node_command('matcher_node', 'matcher.yaml'), matcher_log) as matcher,
+        running(node_command('virtual_camera', 'virtual_camera.yaml'), camera_log) as camera,
         client_node() as node,
     ):
 
@@ -112,8 +118,8 @@ def run_demo(output: Path, results_wanted: int = 20, seconds: float = 120.0) -> 
                 if process.poll() is not None:
                     raise DemoFailed(f'a node ended by itself:\n{tail(log)}')
 
-        set_reference(node, check)
-        recording = record(node, results_wanted, time.monotonic() + seconds, check)
+        set_reference(node, deadline, check)
+        recording = record(node, results_wanted, deadline, check)
     summary = recording.summary()
     write_pictures(recording, output)
     (output / 'summary.json').write_text(json.dumps(summary, indent=2) + '\n')
@@ -122,10 +128,10 @@ def run_demo(output: Path, results_wanted: int = 20, seconds: float = 120.0) -> 
     judge(summary)
 
 
-def node_command(module: str, params_file: str) -> list[str]:
-    """Return the command that runs a node with a parameter file of the package."""
+def node_command(executable: str, params_file: str) -> list[str]:
+    """Return the command that runs an installed node with a parameter file of the package."""
     parameters = share_folder() / 'config' / params_file
-    return [sys.executable, '-m', module, '--ros-args', '--params-file', str(parameters)]
+    return [str(executable_file(executable)), '--ros-args', '--params-file', str(parameters)]
 
 
 @contextmanager
@@ -138,21 +144,20 @@ def client_node() -> Iterator[Node]:
         rclpy.try_shutdown()
 
 
-def set_reference(node: Node, check: Callable[[], None]) -> None:
+def set_reference(node: Node, deadline: float, check: Callable[[], None]) -> None:
     """Tell the matcher to look for the demo photo, through its service."""
     client = node.create_client(SetReference, 'matcher/set_reference')
-    deadline = time.monotonic() + START_SECONDS
     while not client.wait_for_service(timeout_sec=0.5):
         check()
         if time.monotonic() > deadline:
-            raise DemoFailed(f'the matcher did not appear within {START_SECONDS:.0f} s')
+            raise DemoFailed(f'the matcher did not appear within {SECONDS:.0f} s')
     request = SetReference.Request(id=DEMO_PHOTO, label='cup')
     request.image = rgb_to_message(example_photo(DEMO_PHOTO), Header())
     future = client.call_async(request)
-    rclpy.spin_until_future_complete(node, future, timeout_sec=START_SECONDS)
+    rclpy.spin_until_future_complete(node, future, timeout_sec=deadline - time.monotonic())
     answer = future.result()
     if answer is None:
-        raise DemoFailed(f'set_reference did not answer within {START_SECONDS:.0f} s')
+        raise DemoFailed(f'set_reference did not answer within {SECONDS:.0f} s')
     if not answer.success:
         raise DemoFailed(f'set_reference: {answer.message}')
     print(f'set_reference: {answer.message}', flush=True)
@@ -185,7 +190,7 @@ def record(node: Node, wanted: int, deadline: float, check: Callable[[], None]) 
             print(f'{len(recording.results)} of {wanted} results', flush=True)
         if time.monotonic() > deadline:
             break
-    if len(recording.results) < FEWEST_RESULTS:
+    if len(recording.results) < min(wanted, FEWEST_RESULTS):
         raise DemoFailed(
             f'only {len(recording.results)} results came in time: '
             'see the logs in the output folder'

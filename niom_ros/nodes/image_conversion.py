@@ -66,7 +66,7 @@ def message_to_rgb(message: Image) -> np.ndarray:
         )
     if message.encoding not in ENCODINGS:
         raise ImageError(
-            f"unknown encoding '{message.encoding}': use one of {', '.join(ENCODINGS)}"
+            f"unknown encoding '{message.encoding[:40]}': use one of {', '.join(ENCODINGS)}"
         )
     kind, channels, size = ENCODINGS[message.encoding]
     if kind in ('uyvy', 'yuyv') and message.width % 2:
@@ -75,8 +75,15 @@ def message_to_rgb(message: Image) -> np.ndarray:
         )
     pixels = unpack(message, channels, size)
     if size == 2:
-        pixels = np.right_shift(pixels, 8).astype(np.uint8)
+        raw_sensor = channels == 1
+        pixels = (pixels >> (used_bits(pixels) - 8 if raw_sensor else 8)).astype(np.uint8)
     return CONVERSIONS[kind, channels](pixels)
+
+
+def used_bits(pixels: np.ndarray) -> int:
+    """Return how many of 16 bits a sensor uses: many send 10 or 12 and leave the upper ones 0."""
+    largest = int(pixels.max())
+    return next(bits for bits in (10, 12, 14, 16) if largest < 1 << bits)
 
 
 def unpack(message: Image, channels: int, size: int) -> np.ndarray:

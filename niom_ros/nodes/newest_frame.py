@@ -1,6 +1,8 @@
 """Hand the newest frame from a subscription to a worker thread."""
 
+import math
 from threading import Condition
+import time
 from typing import Generic
 from typing import TypeVar
 
@@ -11,7 +13,9 @@ class NewestFrame(Generic[Frame]):
     """A place for one frame: a newer one replaces it, the worker takes it."""
 
     def __init__(self) -> None:
-        self._frame: Frame | None = None
+        self._frame: Frame | None = None  # waits for the worker
+        self._last: Frame | None = None  # taken or not
+        self._arrived = -math.inf
         self._changed = Condition()
         self._closed = False
         self._received = 0
@@ -22,7 +26,8 @@ class NewestFrame(Generic[Frame]):
         with self._changed:
             self._received += 1
             self._dropped += self._frame is not None
-            self._frame = frame
+            self._frame = self._last = frame
+            self._arrived = time.monotonic()
             self._changed.notify()
 
     def take(self) -> Frame | None:
@@ -33,6 +38,11 @@ class NewestFrame(Generic[Frame]):
                 return None
             frame, self._frame = self._frame, None
             return frame
+
+    def newest(self, oldest: float) -> Frame | None:
+        """Return the last frame, unless it arrived more than `oldest` seconds ago."""
+        with self._changed:
+            return self._last if time.monotonic() - self._arrived <= oldest else None
 
     def close(self) -> None:
         """Let the worker end."""

@@ -10,7 +10,6 @@ from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.exceptions import InvalidParameterTypeException
 from rclpy.exceptions import InvalidParameterValueException
 from rclpy.node import Node
-from rclpy.parameter import Parameter as RosParameter
 
 from niom_ros.matching.geometry import Limits
 from niom_ros.matching.settings import DEVICES
@@ -100,7 +99,7 @@ MATCHER_PARAMETERS = (
     ),
     Parameter(
         'score_threshold',
-        0.1,
+        Limits.score_threshold,
         'Matches that the network scores lower are dropped.',
         minimum=0.0,
         maximum=1.0,
@@ -172,13 +171,6 @@ def declare(node: Node, table: Iterable[Parameter]) -> None:
         problem = parameter.problem_with(value)
         if problem:
             raise SettingsError(f'parameter {problem}')
-
-
-def problem_with_changes(table: Iterable[Parameter], changes: list[RosParameter]) -> str:
-    """Return why a set of changes is refused, or '' if all are fine."""
-    known = {parameter.name: parameter for parameter in table}
-    problems = (known[c.name].problem_with(c.value) for c in changes if c.name in known)
-    return '; '.join(problem for problem in problems if problem)
 
 
 def read(node: Node, table: Iterable[Parameter]) -> dict[str, Any]:

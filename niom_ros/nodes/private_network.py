@@ -12,10 +12,14 @@ import subprocess
 from niom_ros.errors import UserError
 from niom_ros.installation import share_folder
 
+DOMAINS = range(1, 101)
+
+_claims: dict[int, socket.socket] = {}  # kept open as long as this process lives
+
 
 def use_private_network() -> int:
     """Prepare this process and its children for a ROS domain that nobody else uses."""
-    domain = free_domain_id()
+    domain = next(iter(_claims), None) or claim_domain()
     os.environ['ROS_DOMAIN_ID'] = str(domain)
     os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
     profile = share_folder() / 'config/fastdds_large_images.xml'
@@ -23,17 +27,34 @@ def use_private_network() -> int:
     return domain
 
 
-def free_domain_id() -> int:
-    """Return a ROS domain that nobody on this machine uses."""
-    for domain in range(1, 101):
+def claim_domain() -> int:
+    """Take a ROS domain that nobody on this machine uses, until this process ends."""
+    for domain in DOMAINS:
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            # A name without a file: it vanishes with the process, however that ends.
+            claim.bind(f'\0niom_ros domain {domain}')
+        except OSError:
+            claim.close()
+            continue
+        if is_silent(domain):
+            _claims[domain] = claim
+            return domain
+        claim.close()
+    raise UserError('all ROS domains of this machine are in use: stop other ROS programs')
+
+
+def is_silent(domain: int) -> bool:
+    """Tell whether no DDS participant of this domain runs on this machine."""
+    first_port = 7400 + 250 * domain
+    # The port that all share, unless they keep to this machine, and those of the first ten.
+    for port in (first_port, *range(first_port + 10, first_port + 30)):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
-                # The port on which DDS participants of this domain find each other.
-                probe.bind(('', 7400 + 250 * domain))
+                probe.bind(('', port))
             except OSError:
-                continue
-            return domain
-    raise UserError('all ROS domains of this machine are in use: stop other ROS programs')
+                return False
+    return True
 
 
 @contextmanager

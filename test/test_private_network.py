@@ -1,0 +1,31 @@
+import subprocess
+import sys
+
+from ros_client import ros_network
+from ros_client import running
+from ros_client import spin_until
+
+from niom_ros.nodes.private_network import is_silent
+
+CLAIM = 'from niom_ros.nodes.private_network import claim_domain; print(claim_domain())'
+
+
+def claimed_by_another_process():
+    return subprocess.run(
+        [sys.executable, '-c', CLAIM], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_two_processes_never_share_a_domain():
+    with ros_network() as node:
+        ours = node.context.get_domain_id()
+        assert int(claimed_by_another_process()) != ours
+
+
+def test_a_domain_with_a_node_in_it_is_not_silent(tmp_path):
+    with ros_network() as node:
+        domain = node.context.get_domain_id()
+        with running('virtual_camera', tmp_path / 'log.txt'):
+            spin_until(node, lambda: node.count_publishers('image'), 'the camera')
+            assert not is_silent(domain)
+    assert is_silent(99)
