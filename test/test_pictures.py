@@ -43,7 +43,7 @@ def test_nothing_but_the_image_is_drawn_without_a_reference(matched):
 
 def test_the_overlay_lays_the_reference_over_its_place(matched):
     reference, image, outcome = matched
-    overlay = draw_overlay(reference, image, outcome)[BANNER_HEIGHT:]
+    overlay = draw_overlay(reference, image, outcome.verdict.reference_to_image)
     height, width = image.shape[:2]
     covered = cv2.warpPerspective(
         np.ones(reference.image.shape[:2], np.uint8),
@@ -61,9 +61,9 @@ def test_a_failed_match_shows_its_reason_and_no_outline(matched):
     reference, image, outcome = matched
     verdict = Verdict(Status.LOW_CONFIDENCE, 'a reason ' * 10_000, outcome.verdict.inliers)
     failed = MatchOutcome(verdict, outcome.correspondences)
-    picture = draw_matches(reference, image, failed)
-    assert share_of(CYAN, picture) < 0.0001
-    assert (draw_overlay(reference, image, failed)[BANNER_HEIGHT:] == image).all()
+    picture = draw_report(reference, image, failed)
+    assert (picture == draw_matches(reference, image, failed)).all()
+    assert share_of(CYAN, picture[:, -image.shape[1] // 2 :]) < 0.0001
 
 
 def test_the_report_holds_both(matched):
@@ -72,6 +72,20 @@ def test_the_report_holds_both(matched):
     assert report.shape[1] == matches.shape[1]
     assert report.shape[0] > matches.shape[0] + 300
     assert (report[: matches.shape[0]] == matches).all()
+
+
+def test_only_what_counts_is_laid_over(pipeline, coffee, matched):
+    _, image, outcome = matched
+    mask = np.zeros(coffee.shape[:2], np.uint8)
+    mask[100:300, 150:450] = 1
+    part = pipeline.prepare(coffee, mask)
+    overlay = draw_overlay(part, image, outcome.verdict.reference_to_image)
+    covered = cv2.warpPerspective(
+        mask, outcome.verdict.reference_to_image, (image.shape[1], image.shape[0])
+    )
+    away = cv2.dilate(covered, np.ones((9, 9))) == 0
+    assert (overlay[away] == image[away]).all()
+    assert (overlay[covered > 0] != image[covered > 0]).any()
 
 
 def test_placement_keeps_pixel_centres():

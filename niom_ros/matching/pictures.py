@@ -3,6 +3,7 @@
 import cv2
 import numpy as np
 
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import warp_points
 from niom_ros.matching.pipeline import MatchOutcome
@@ -41,31 +42,35 @@ def draw_matches(
         left = warp_points(to_left, outcome.correspondences.reference_points)
         right = warp_points(to_right, outcome.correspondences.image_points)
         draw_lines(canvas, left, right, outcome.verdict.inliers)
+        draw_outline(canvas, reference.box, to_left)
         if outcome.verdict.reference_to_image is not None:
-            draw_outline(canvas, reference, to_right @ outcome.verdict.reference_to_image)
+            draw_outline(canvas, reference.box, to_right @ outcome.verdict.reference_to_image)
     return np.vstack([banner(canvas.shape[1], outcome), canvas])
 
 
-def draw_overlay(reference: Reference, image: np.ndarray, outcome: MatchOutcome) -> np.ndarray:
-    """Draw the image with the reference laid over it where it was found."""
+def draw_overlay(
+    reference: Reference, image: np.ndarray, reference_to_image: np.ndarray
+) -> np.ndarray:
+    """Draw the image with what counts of the reference laid over it where it was found."""
+    size = image.shape[1], image.shape[0]
+    box = reference.box
+    counts = np.zeros(reference.image.shape[:2], np.uint8)
+    counts[box.top : box.top + box.height, box.left : box.left + box.width] = 255
+    covered = cv2.warpPerspective(counts, reference_to_image, size) > 0
+    laid = cv2.warpPerspective(reference.image, reference_to_image, size)
     canvas = image.copy()
-    if outcome.verdict.reference_to_image is not None:
-        height, width = image.shape[:2]
-        warp = outcome.verdict.reference_to_image
-        laid = cv2.warpPerspective(reference.image, warp, (width, height))
-        whole = np.full(reference.image.shape[:2], 255, np.uint8)
-        covered = cv2.warpPerspective(whole, warp, (width, height)) > 0
-        canvas[covered] = cv2.addWeighted(image, 0.45, laid, 0.55, 0)[covered]
-        draw_outline(canvas, reference, warp)
-    return np.vstack([banner(canvas.shape[1], outcome), canvas])
+    canvas[covered] = cv2.addWeighted(image, 0.45, laid, 0.55, 0)[covered]
+    draw_outline(canvas, box, reference_to_image)
+    return canvas
 
 
 def draw_report(reference: Reference, image: np.ndarray, outcome: MatchOutcome) -> np.ndarray:
-    """Draw the matches with the overlay below them: the picture of `niom match`."""
+    """Draw the picture of `niom match`: the matches, and if it was found the overlay below."""
     matches = draw_matches(reference, image, outcome)
-    overlay = draw_overlay(reference, image, outcome)[BANNER_HEIGHT:]
-    scale = min(1.0, matches.shape[1] / overlay.shape[1])
-    overlay = resized(overlay, scale)
+    if outcome.verdict.reference_to_image is None:
+        return matches
+    overlay = draw_overlay(reference, image, outcome.verdict.reference_to_image)
+    overlay = resized(overlay, min(1.0, matches.shape[1] / overlay.shape[1]))
     report = np.full(
         (matches.shape[0] + GAP + overlay.shape[0], matches.shape[1], 3), BACKGROUND, np.uint8
     )
@@ -112,10 +117,9 @@ def placement(image: np.ndarray, panel: np.ndarray, offset: int) -> np.ndarray:
 def draw_lines(
     canvas: np.ndarray, left: np.ndarray, right: np.ndarray, inliers: np.ndarray
 ) -> None:
-    """Join matched points: the ones that agree in green, the others as faint red dots."""
-    for start, end in zip(left[~inliers], right[~inliers], strict=True):
-        for point in (start, end):
-            cv2.circle(canvas, pixel(point), 2, RED, 1, cv2.LINE_AA)
+    """Join matched points that agree in green; the others are red dots."""
+    for point in (*left[~inliers], *right[~inliers]):
+        cv2.circle(canvas, pixel(point), 3, RED, -1, cv2.LINE_AA)
     agreeing_left, agreeing_right = left[inliers], right[inliers]
     # Evenly chosen from best to worst, so that the picture shows the whole range.
     shown = np.linspace(0, len(agreeing_left) - 1, min(MAX_LINES, len(agreeing_left)))
@@ -128,9 +132,9 @@ def draw_lines(
         cv2.circle(canvas, pixel(point), 2, GREEN, -1, cv2.LINE_AA)
 
 
-def draw_outline(canvas: np.ndarray, reference: Reference, warp: np.ndarray) -> None:
-    """Draw the border of what counts where the warp puts it, its top edge in amber."""
-    corners = [pixel(corner) for corner in warp_points(warp, reference.box.corners())]
+def draw_outline(canvas: np.ndarray, box: Box, warp: np.ndarray) -> None:
+    """Draw the border of a part of the reference where the warp puts it, its top in amber."""
+    corners = [pixel(corner) for corner in warp_points(warp, box.corners())]
     for index, corner in enumerate(corners):
         colour = AMBER if index == 0 else CYAN
         cv2.line(canvas, corner, corners[(index + 1) % 4], colour, 2, cv2.LINE_AA)
