@@ -799,3 +799,11 @@ def test_default_models_are_there_and_hold_tensors() -> None:
     assert aliked['block1.conv1.weight'].shape == (16, 3, 3, 3)
     matcher = store.load_state_dict('lightglue-aliked')
     assert matcher['input_proj.weight'].shape == (256, 128)
+
+
+def test_the_node_does_not_even_load_what_could_download() -> None:
+    program = (
+        'import sys; import niom_ros.nodes.matcher_node; '
+        "sys.exit('niom_ros.models.fetching' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, '-c', program], check=False).returncode == 0

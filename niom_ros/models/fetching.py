@@ -1,0 +1,394 @@
+"""Bring models into the store, complete and verified or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import errno
+import http.client
+import importlib.metadata
+import os
+from pathlib import Path
+import shutil
+import ssl
+import subprocess
+import sys
+from typing import IO
+from typing import Protocol
+import urllib.error
+from urllib.parse import urlsplit
+import urllib.request
+import zipfile
+import zlib
+
+from niom_ros.models.store import CHUNK
+from niom_ros.models.store import megabytes
+from niom_ros.models.store import ModelStore
+from niom_ros.models.store import sha256_of
+from niom_ros.models.store import State
+from niom_ros.models.store import StoreNotWritable
+from niom_ros.models.store import wrong_hash
+from niom_ros.models.table import Model
+from niom_ros.models.table import OfficialUrl
+from niom_ros.models.table import Wheel
+from niom_ros.models.table import WheelMember
+
+NETWORK_TIMEOUT = 30.0  # seconds without a single byte
+LARGEST_GROWTH = 1.5  # times the size in the table, before a download is refused
+STAGING_PREFIX = '.fetching-'
+
+
+class Report(Protocol):
+    """Is told how a fetch goes on."""
+
+    def line(self, text: str) -> None:
+        """Take a sentence worth keeping."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Take how many of about `total` bytes are there; called often."""
+
+
+class Silence:
+    """A report that nobody reads."""
+
+    def line(self, text: str) -> None:
+        """Drop the sentence."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Drop the numbers."""
+
+
+def fetch_models(
+    store: ModelStore,
+    models: list[Model],
+    report: Report | None,
+    url_schemes: tuple[str, ...],
+) -> dict[str, str]:
+    """Bring what is not there yet; return which models failed, and why."""
+    report = report or Silence()
+    remove_abandoned_staging(store.folder)
+    absent = []
+    for model in models:
+        if store.state(model.name) is State.OK:
+            report.line(f'{model.name}: already there')
+        else:
+            absent.append(model)
+    failures: dict[str, str] = {}
+    if not absent:
+        return failures
+    staging = store.folder / f'{STAGING_PREFIX}{os.getpid()}'
+    try:
+        try:
+            staging.mkdir(parents=True)
+        except OSError as error:
+            raise StoreNotWritable(store.folder, error) from None
+        fetching = Fetching(staging, report, url_schemes)
+        for model in absent:
+            if not model.permissive:
+                report.line(licence_notice(model))
+            try:
+                staged = fetching.obtain(model)
+                publish(staged, store.folder / model.file)
+                report.line(f'{model.name}: fetched ({megabytes(model.size)})')
+            except NotObtained as error:
+                failures[model.name] = str(error)
+            except OSError as error:
+                failures[model.name] = disk_fault(store.folder / model.file, error)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return failures
+
+
+class NotObtained(Exception):
+    """Why a model could not be had, and what would help."""
+
+
+class Fetching:
+    """One call of fetch: what it has downloaded so far, all of it below its staging folder."""
+
+    def __init__(self, staging: Path, report: Report, url_schemes: tuple[str, ...]) -> None:
+        self._staging = staging
+        self._report = report
+        self._url_schemes = url_schemes
+        # A failure is kept too: without a network, each further attempt would wait in vain.
+        self._wheels: dict[Wheel, Path | NotObtained] = {}
+
+    def obtain(self, model: Model) -> Path:
+        """Return a verified copy of the model in the staging folder."""
+        staged = self._staging / model.file
+        if isinstance(model.source, WheelMember):
+            installed = installed_member(model, model.source)
+            if installed is not None:
+                link_or_copy(installed, staged)
+            else:
+                wheel = self._wheel(model.source.wheel)
+                self._write(model, member_chunks(wheel, model.source), staged)
+        else:
+            self._report.line(f'{model.name}: downloading {megabytes(model.size)}')
+            self._write(model, url_chunks(model.source, self._url_schemes), staged)
+        found = sha256_of(staged)
+        if found != model.sha256:
+            raise NotObtained(
+                f'refused {model.file}, because it {wrong_hash(model, found)}: '
+                f'look for a proxy or mirror that changes {origin(model)}'
+            )
+        return staged
+
+    def _write(self, model: Model, chunks: Iterator[bytes], staged: Path) -> None:
+        done = 0
+        with staged.open('wb') as file:
+            for chunk in chunks:
+                done += len(chunk)
+                if done > model.size * LARGEST_GROWTH:
+                    raise NotObtained(
+                        f'refused {model.file}, because it is larger than the '
+                        f'{megabytes(model.size)} of the table: '
+                        f'look for a proxy or mirror that changes {origin(model)}'
+                    )
+                file.write(chunk)
+                self._report.progress(model.name, done, model.size)
+
+    def _wheel(self, wheel: Wheel) -> Path:
+        if wheel not in self._wheels:
+            try:
+                self._wheels[wheel] = self._download_wheel(wheel)
+            except NotObtained as failure:
+                self._wheels[wheel] = failure
+        outcome = self._wheels[wheel]
+        if isinstance(outcome, NotObtained):
+            raise outcome
+        return outcome
+
+    def _download_wheel(self, wheel: Wheel) -> Path:
+        """Let pip download a wheel, so that the user's index, proxy and certificates apply."""
+        label = f'{wheel.distribution} {wheel.version}'
+        self._report.line(f'{label}: downloading {megabytes(wheel.size)}')
+        area = self._staging / f'{wheel.distribution}-{wheel.version}'
+        destination = area / 'wheel'
+        temporary = area / 'tmp'
+        destination.mkdir(parents=True)
+        temporary.mkdir()
+        # Only a file is taken out of the wheel, so what it requires to run does not matter.
+        command = [sys.executable, '-m', 'pip', 'download', '--no-deps', '--only-binary=:all:']
+        command += ['--ignore-requires-python', '--no-input', '--disable-pip-version-check']
+        command += ['--progress-bar', 'off', '-d', str(destination)]
+        command += [f'{wheel.distribution}=={wheel.version}']
+        log = area / 'pip.log'
+        with log.open('wb') as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, 'TMPDIR': str(temporary)},
+            )
+            try:
+                while not ended(process, within=0.2):
+                    self._report.progress(label, largest_file(area), wheel.size)
+            finally:
+                stop(process)
+        wheels = list(destination.glob('*.whl'))
+        if process.returncode != 0 or len(wheels) != 1:
+            raise NotObtained(pip_fault(wheel, log.read_text(errors='replace')))
+        return wheels[0]
+
+
+def installed_member(model: Model, source: WheelMember) -> Path | None:
+    """Return the file of an installed distribution, which saves the download."""
+    try:
+        distribution = importlib.metadata.distribution(source.wheel.distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    if distribution.version != source.wheel.version:
+        return None
+    path = Path(str(distribution.locate_file(source.member))).resolve()
+    try:
+        return path if sha256_of(path) == model.sha256 else None
+    except OSError:
+        return None
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Share the bytes on the disk where the file system can."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def member_chunks(wheel: Path, source: WheelMember) -> Iterator[bytes]:
+    """Read one file inside a wheel."""
+    label = f'{source.wheel.distribution} {source.wheel.version}'
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as member:
+            yield from chunks(member)
+    except KeyError:
+        raise NotObtained(f'the wheel {label} has no {source.member}: check its index') from None
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise NotObtained(f'the wheel {label} is broken ({error}): empty the pip cache') from None
+
+
+def url_chunks(source: OfficialUrl, schemes: tuple[str, ...]) -> Iterator[bytes]:
+    """Read a file from where its authors offer it."""
+    refuse_scheme(source.url, schemes)
+    opener = urllib.request.build_opener(CheckedRedirects(schemes))
+    try:
+        with opener.open(source.url, timeout=NETWORK_TIMEOUT) as response:
+            announced = response.headers.get('Content-Length')
+            done = 0
+            for chunk in chunks(response):
+                done += len(chunk)
+                yield chunk
+            if announced is not None and done < int(announced):
+                raise NotObtained(f'{source.url} broke off after {done} of {announced} bytes')
+    except urllib.error.HTTPError as error:
+        if error.code in (404, 410):
+            raise NotObtained(f'{source.url} was not found (HTTP {error.code})') from None
+        raise NotObtained(f'{source.url} was refused (HTTP {error.code})') from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, 'reason', None) or error
+        remedy = 'connect to the network'
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            remedy = "install the network's certificate (SSL_CERT_FILE)"
+        raise NotObtained(f'{source.url} could not be reached ({reason}): {remedy}') from None
+
+
+class CheckedRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows a redirection only where the first address would have been allowed too."""
+
+    def __init__(self, schemes: tuple[str, ...]) -> None:
+        self._schemes = schemes
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Check the new address before it is asked."""
+        refuse_scheme(newurl, self._schemes)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def refuse_scheme(url: str, schemes: tuple[str, ...]) -> None:
+    """Refuse an address that anybody on the way could answer."""
+    if urlsplit(url).scheme not in schemes:
+        raise NotObtained(f'refused {url}, because it is not {" or ".join(schemes)}')
+
+
+def ended(process: subprocess.Popen[bytes], within: float) -> bool:
+    """Tell whether a process ends within some seconds."""
+    try:
+        process.wait(timeout=within)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process that an interruption left behind, before its folder is removed."""
+    if process.poll() is None:
+        process.terminate()
+        if not ended(process, within=3.0):
+            process.kill()
+            process.wait()
+
+
+def largest_file(folder: Path) -> int:
+    """Return the size of the growing download; pip may hold a second copy for its cache."""
+    largest = 0
+    for parent, _, files in os.walk(folder):
+        for file in files:
+            try:
+                largest = max(largest, Path(parent, file).stat().st_size)
+            except FileNotFoundError:
+                continue
+    return largest
+
+
+def pip_fault(wheel: Wheel, log: str) -> str:
+    """Say in one sentence why pip failed: its own output is long and blames the wrong thing."""
+    label = f'{wheel.distribution} {wheel.version}'
+    if 'No module named pip' in log:
+        return f'this Python has no pip: run {sys.executable} -m ensurepip'
+    if os.strerror(errno.ENOSPC) in log:
+        return f'no space left while downloading {label}: free {megabytes(2 * wheel.size)}'
+    # Without a network pip says "No matching distribution" in the end, so this goes first.
+    signs_of_no_network = (
+        'connection broken',
+        'Could not fetch URL',
+        'ConnectionError',
+        'timed out',
+    )
+    if any(sign in log for sign in signs_of_no_network):
+        return (
+            f'the package index could not be reached for {label}: connect to the network, '
+            'or set PIP_FIND_LINKS to a folder that has the wheel'
+        )
+    if 'No matching distribution' in log:
+        return (
+            f'{label} was not found in the package index: check the settings of pip, '
+            'or set PIP_FIND_LINKS to a folder that has the wheel'
+        )
+    errors = [line for line in log.splitlines() if line.startswith('ERROR:')]
+    return f'pip could not download {label} ({errors[-1] if errors else "it gave no reason"})'
+
+
+def disk_fault(path: Path, error: OSError) -> str:
+    """Say why a file could not be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f'no space left in {path.parent}: free some'
+    return f'cannot write {path} ({error.strerror}): remove what is in its way'
+
+
+def licence_notice(model: Model) -> str:
+    """Say what a user agrees to."""
+    use = 'commercial use allowed' if model.commercial else 'NOT for commercial use'
+    return f'{model.name}: licence {model.licence}, {use}'
+
+
+def origin(model: Model) -> str:
+    """Say where a model comes from."""
+    if isinstance(model.source, OfficialUrl):
+        return model.source.url
+    return f'the wheel {model.source.wheel.distribution} {model.source.wheel.version}'
+
+
+def publish(staged: Path, path: Path) -> None:
+    """Move a complete file into place, so that a power cut leaves the old one or the new one."""
+    with staged.open('rb') as file:
+        os.fsync(file.fileno())
+    staged.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def remove_abandoned_staging(folder: Path) -> None:
+    """Remove what fetches left behind that were killed before they could clean up."""
+    for staging in folder.glob(f'{STAGING_PREFIX}*'):
+        pid = staging.name.removeprefix(STAGING_PREFIX)
+        # In containers the same few process ids come again: one's own is another's remains.
+        if pid.isdecimal() and (int(pid) == os.getpid() or not alive(int(pid))):
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def chunks(stream: IO[bytes]) -> Iterator[bytes]:
+    """Read a stream piece by piece."""
+    while chunk := stream.read(CHUNK):
+        yield chunk
