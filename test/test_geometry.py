@@ -9,6 +9,7 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.geometry import implausibility
+from niom_ros.matching.geometry import in_front
 from niom_ros.matching.geometry import jacobian
 from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import locate
@@ -71,7 +72,7 @@ def test_hull_area_by_hand():
 
 
 def test_exact_correspondences_give_the_homography():
-    verdict = locate(correspondences_under(UPRIGHT), REFERENCE, IMAGE, Limits())
+    verdict = locate(correspondences_under(UPRIGHT), REFERENCE, REFERENCE.area, IMAGE, Limits())
     assert verdict.status is Status.OK
     assert corner_error(verdict.reference_to_image, UPRIGHT) < 0.01
     assert verdict.inliers.all()
@@ -86,6 +87,7 @@ def test_half_of_the_matches_may_be_wrong():
     found = locate(
         correspondences_under(UPRIGHT, count=60, noise=1.0, outliers=60),
         REFERENCE,
+        REFERENCE.area,
         IMAGE,
         Limits(),
     )
@@ -107,7 +109,7 @@ def test_any_camera_view_is_recovered(shifts, scale, angle):
     # Corners move by up to a quarter of the shorter side: always convex, never mirrored.
     seen = centre @ turn.T + np.array(shifts).reshape(4, 2) * scale + (320, 240)
     truth = homography_to(seen)
-    found = locate(correspondences_under(truth), REFERENCE, IMAGE, Limits())
+    found = locate(correspondences_under(truth), REFERENCE, REFERENCE.area, IMAGE, Limits())
     assert found.status is Status.OK, found.message
     assert corner_error(found.reference_to_image, truth) < 0.1
 
@@ -125,6 +127,7 @@ def test_views_that_no_camera_has_are_rejected(quadrilateral, words):
     verdict = locate(
         correspondences_under(homography_to(quadrilateral)),
         REFERENCE,
+        REFERENCE.area,
         IMAGE,
         Limits(reprojection_error=1.0),
     )
@@ -147,7 +150,7 @@ def test_a_part_behind_the_camera_is_rejected():
     seen = Correspondences(
         points.reference_points[in_front], points.image_points[in_front], points.scores[in_front]
     )
-    verdict = locate(seen, REFERENCE, IMAGE, Limits())
+    verdict = locate(seen, REFERENCE, REFERENCE.area, IMAGE, Limits())
     assert verdict.status is Status.REJECTED_GEOMETRY
     assert 'behind the camera' in verdict.message
 
@@ -156,18 +159,21 @@ def test_agreement_in_one_spot_only_is_rejected():
     points = correspondences_under(UPRIGHT, count=80)
     small = points.reference_points * 0.15
     spot = Correspondences(small, warp_points(UPRIGHT, small).astype(np.float32), points.scores)
-    verdict = locate(spot, REFERENCE, IMAGE, Limits())
+    verdict = locate(spot, REFERENCE, REFERENCE.area, IMAGE, Limits())
     assert verdict.status is Status.REJECTED_GEOMETRY
     assert 'span only' in verdict.message
 
 
 def test_few_matches_and_few_inliers_say_so():
-    few = locate(correspondences_under(UPRIGHT, count=10), REFERENCE, IMAGE, Limits())
+    few = locate(
+        correspondences_under(UPRIGHT, count=10), REFERENCE, REFERENCE.area, IMAGE, Limits()
+    )
     assert few.status is Status.FEW_MATCHES
     assert few.message == 'only 10 points were recognised, 20 must agree'
     weak = locate(
         correspondences_under(UPRIGHT, count=15, outliers=10),
         REFERENCE,
+        REFERENCE.area,
         IMAGE,
         Limits(),
     )
@@ -180,23 +186,29 @@ def test_a_low_share_of_agreeing_matches_is_not_believed():
     verdict = locate(
         correspondences_under(UPRIGHT, count=40, outliers=160),
         REFERENCE,
+        REFERENCE.area,
         IMAGE,
         Limits(min_inlier_ratio=0.5),
     )
     assert verdict.status is Status.LOW_CONFIDENCE
     assert '50% are needed' in verdict.message
+    assert verdict.confidence < 0.5
 
 
 def test_random_points_are_never_believed():
     for seed in range(30):
         noise = correspondences_under(UPRIGHT, count=0, outliers=100, seed=seed)
-        assert locate(noise, REFERENCE, IMAGE, Limits()).status is not Status.OK
+        assert locate(noise, REFERENCE, REFERENCE.area, IMAGE, Limits()).status is not Status.OK
 
 
 def test_identical_points_are_rejected_without_a_crash():
     same = np.full((50, 2), 7, np.float32)
     verdict = locate(
-        Correspondences(same, same, np.ones(50, np.float32)), REFERENCE, IMAGE, Limits()
+        Correspondences(same, same, np.ones(50, np.float32)),
+        REFERENCE,
+        REFERENCE.area,
+        IMAGE,
+        Limits(),
     )
     assert verdict.status is Status.REJECTED_GEOMETRY
 
@@ -217,7 +229,9 @@ def test_size_place_and_rotation_are_no_distortion(scale, angle, shift):
     cosine, sine = scale * np.cos(angle), scale * np.sin(angle)
     similarity = np.array([[cosine, -sine, shift[0]], [sine, cosine, shift[1]], [0, 0, 1]])
     found = correspondences_under(similarity)
-    checks = measure(similarity, found, np.ones(len(found), bool), REFERENCE, IMAGE)
+    checks = measure(
+        similarity, found, np.ones(len(found), bool), REFERENCE, REFERENCE.area, IMAGE
+    )
     assert checks['stretch'] == pytest.approx(1, abs=1e-6)
     assert checks['perspective'] == pytest.approx(1, abs=1e-6)
 
@@ -225,7 +239,7 @@ def test_size_place_and_rotation_are_no_distortion(scale, angle, shift):
 def test_stretch_by_hand():
     tripled = np.diag([3.0, 1.0, 1.0])
     found = correspondences_under(tripled)
-    checks = measure(tripled, found, np.ones(len(found), bool), REFERENCE, IMAGE)
+    checks = measure(tripled, found, np.ones(len(found), bool), REFERENCE, REFERENCE.area, IMAGE)
     assert checks['stretch'] == pytest.approx(3)
     assert checks['perspective'] == pytest.approx(1)
 
@@ -236,8 +250,10 @@ def test_only_the_part_that_counts_must_be_covered():
     points = correspondences_under(UPRIGHT, count=80)
     inside = (points.reference_points * (0.25, 0.2) + (100, 100)).astype(np.float32)
     seen = Correspondences(inside, warp_points(UPRIGHT, inside).astype(np.float32), points.scores)
-    assert locate(seen, REFERENCE, IMAGE, Limits()).status is Status.REJECTED_GEOMETRY
-    verdict = locate(seen, part, IMAGE, Limits())
+    assert (
+        locate(seen, REFERENCE, REFERENCE.area, IMAGE, Limits()).status is Status.REJECTED_GEOMETRY
+    )
+    verdict = locate(seen, part, part.area, IMAGE, Limits())
     assert verdict.status is Status.OK, verdict.message
     assert verdict.checks['coverage'] > 0.7
 
@@ -246,3 +262,10 @@ def test_a_verdict_cannot_contradict_itself():
     for status, homography in ((Status.OK, None), (Status.FEW_MATCHES, np.eye(3))):
         with pytest.raises(ValueError, match='exactly when the status is OK'):
             Verdict(status, '', np.zeros(0, bool), homography)
+
+
+def test_a_reference_that_touches_the_horizon_is_rejected():
+    horizon = np.array([[1, 0, 0], [0, 1, 0], [-1 / 399, 0, 1]])  # depth 0 at the right edge
+    assert not in_front(horizon, REFERENCE)
+    assert in_front(UPRIGHT, REFERENCE)
+    assert in_front(-UPRIGHT, REFERENCE)

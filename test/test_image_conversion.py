@@ -47,6 +47,7 @@ CHANNELS = {'rgb': (0, 1, 2), 'bgr': (2, 1, 0), 'rgba': (0, 1, 2, 3), 'bgra': (2
 )
 def test_colour_encodings(width, height, order, bits, padding, big_endian, seed):
     rgba = np.random.default_rng(seed).integers(0, 256, (height, width, 4))
+    rgba[0, 0] = 255  # so that all bits are used
     sent = rgba[:, :, CHANNELS[order]] * (257 if bits == 16 else 1)
     sent = sent.astype(np.uint16 if bits == 16 else np.uint8)
     received = message_to_rgb(message(sent, f'{order}{bits}', padding, big_endian))
@@ -60,7 +61,7 @@ def test_grey_encodings(encoding):
     assert (message_to_rgb(message(grey, encoding, 3)) == grey[:, :, None]).all()
 
 
-@pytest.mark.parametrize('bits', [10, 12, 14, 16])
+@pytest.mark.parametrize('bits', [8, 10, 12, 14, 16])
 def test_sensors_that_use_some_of_16_bits(bits):
     grey = np.array([[0, 40, 120, 255]])
     sent = (grey << (bits - 8)).astype(np.uint16)

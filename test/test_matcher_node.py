@@ -269,6 +269,7 @@ def bad_requests(tmp_path):
         ('page is only for files', answer.BAD_REQUEST, {'image': picture, 'page': 1}),
         ('line breaks', answer.BAD_REQUEST, {'image': picture, 'label': 'a\nb'}),
         ('use at most 256', answer.BAD_REQUEST, {'image': picture, 'label': 'x' * 1_000_000}),
+        ('DRAWING is not', answer.BAD_REQUEST, {'image': picture, 'kind': 2}),
         ('landmarks is not', answer.BAD_REQUEST, {'image': picture, 'landmark_names': ['top']}),
         ('physical_width is not', answer.BAD_REQUEST, {'image': picture, 'physical_width': 0.3}),
     ]
@@ -315,14 +316,28 @@ def test_a_reference_from_a_file_or_from_the_camera(bench, coffee_file, view):
     assert np.allclose(np.array(result.homography.matrix).reshape(3, 3), np.eye(3), atol=0.01)
 
 
-def test_a_region_of_the_reference(bench, coffee):
-    request = SetReference.Request(image=rgb_to_message(coffee, Header()))
-    request.region.x_offset, request.region.y_offset = 150, 50
-    request.region.width, request.region.height = 350, 330
-    answer = bench.set_reference(image=request.image, region=request.region)
-    assert answer.success, answer.message
-    assert 100 <= answer.keypoints <= 512
-    assert (answer.width, answer.height) == (600, 400)
+def test_only_what_counts_of_the_reference_is_matched(bench, coffee, view):
+    picture, image = rgb_to_message(coffee, Header()), rgb_to_message(view.image, Header())
+    region = RegionOfInterest(x_offset=150, y_offset=50, width=350, height=330)
+    left_half = np.zeros(coffee.shape[:2], np.uint8)
+    left_half[:, :300] = 7
+    mask = Image(
+        width=600, height=400, step=600, encoding='mono8', data=array('B', left_half.tobytes())
+    )
+    for fields, bounds in (
+        ({'region': region}, (150, 500, 50, 380)),
+        ({'mask': mask}, (0, 300, 0, 400)),
+        ({'region': region, 'mask': mask}, (150, 300, 50, 380)),
+    ):
+        answer = bench.set_reference(image=picture, kind=SetReference.Request.KIND_PHOTO, **fields)
+        assert answer.success, answer.message
+        assert (answer.width, answer.height) == (600, 400)
+        assert answer.kind == SetReference.Request.KIND_PHOTO
+        result = bench.result_of(image)
+        assert result.homography.status == Homography.OK, result.status_message
+        left, right, top, bottom = bounds
+        assert left - 0.5 <= min(result.reference_x) and max(result.reference_x) <= right - 0.5
+        assert top - 0.5 <= min(result.reference_y) and max(result.reference_y) <= bottom - 0.5
 
 
 @pytest.fixture
@@ -432,14 +447,15 @@ def test_the_node_ends_in_the_middle_of_a_frame(bench, slow_matcher, ending, vie
 
 
 @pytest.mark.parametrize('seconds', [1.0, 2.5, 4.0])
-def test_the_node_ends_while_it_starts(bench, seconds, tmp_path):
+@pytest.mark.parametrize('ending', [signal.SIGINT, signal.SIGTERM])
+def test_the_node_ends_while_it_starts(bench, ending, seconds, tmp_path):
     # Wherever in its start this hits: an exit code that says it was not a fault, or the signal.
     log = tmp_path / 'log.txt'
     with running('matcher_node', log, '-r', '__node:=brief') as process:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=seconds)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) in (0, -signal.SIGTERM), log.read_text()
+        process.send_signal(ending)
+        assert process.wait(timeout=20) in (0, -ending), log.read_text()
     assert 'Traceback' not in log.read_text()
 
 
@@ -451,10 +467,15 @@ def test_the_node_ends_while_it_starts(bench, seconds, tmp_path):
         (('-p', 'device:=tpu'), "device is 'tpu': use one of auto, cpu, cuda"),
         (('-p', 'max_keypoints:=1'), 'max_keypoints'),
         (('-p', 'max_keypoints:=many'), 'max_keypoints'),
+        (
+            ('-p', 'reference_path:=COFFEE', '-p', 'min_inliers:=1000', *FAST),
+            'only 512 distinct points, and 1000 must be found again',
+        ),
     ],
 )
-def test_a_node_that_cannot_start_says_why(bench, arguments, words, tmp_path):
+def test_a_node_that_cannot_start_says_why(bench, arguments, words, coffee_file, tmp_path):
     log = tmp_path / 'log.txt'
+    arguments = [argument.replace('COFFEE', str(coffee_file)) for argument in arguments]
     with running('matcher_node', log, '-r', '__node:=broken', *arguments) as process:
         assert process.wait(timeout=60) == 1
     text = log.read_text()

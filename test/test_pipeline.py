@@ -90,8 +90,9 @@ def test_images_without_anything_in_them_say_so(pipeline, reference):
 
 def test_unusable_references_are_refused_with_a_reason(pipeline, coffee):
     for image, words in (
-        (coffee[:1, :1], 'only 1 x 1 pixels count: it needs at least 32'),
+        (coffee[:1, :1], 'only 1 x 1 pixels count'),
         (np.full((300, 300, 3), 255, np.uint8), 'only 0 distinct points'),
+        (np.tile(coffee[:80], (1, 5, 1)), '1024 x 27 after shrinking'),
         (np.empty((0, 10, 3), np.uint8), 'empty'),
         (np.broadcast_to(np.uint8(0), (20_000, 20_000, 3)), 'limit of 50 million'),
     ):
@@ -126,6 +127,13 @@ def test_a_small_part_of_a_large_page_is_found(pipeline, coffee, view):
     page_to_picture = np.array([[1, 0, -1900], [0, 1, -1500], [0, 0, 1]])
     truth = view.picture_to_image @ page_to_picture
     assert corner_error(reference, outcome.verdict.reference_to_image, truth) < 3
+
+
+def test_a_slanted_mask_is_found(pipeline, coffee):
+    mask = np.zeros(coffee.shape[:2], np.uint8)
+    cv2.line(mask, (60, 380), (500, 30), 255, 60)
+    outcome = pipeline.match(pipeline.prepare(coffee, mask), coffee)
+    assert outcome.verdict.status is Status.OK, outcome.verdict.message
 
 
 def test_a_reference_needs_as_many_points_as_must_agree(pipeline, coffee):

@@ -1,3 +1,4 @@
+import socket
 import subprocess
 import sys
 
@@ -28,4 +29,12 @@ def test_a_domain_with_a_node_in_it_is_not_silent(tmp_path):
         with running('virtual_camera', tmp_path / 'log.txt'):
             spin_until(node, lambda: node.count_publishers('image'), 'the camera')
             assert not is_silent(domain)
-    assert is_silent(99)
+
+
+def test_a_domain_is_silent_until_somebody_takes_one_of_its_ports():
+    domain = int(claimed_by_another_process())  # which has ended by now
+    assert is_silent(domain)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as participant:
+        participant.bind(('', 7400 + 250 * domain + 10))
+        assert not is_silent(domain)
+    assert is_silent(domain)

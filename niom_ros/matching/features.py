@@ -123,16 +123,20 @@ class Extractor:
         model, self._network = LOADERS[settings.extractor](store, settings.max_keypoints)
         model.eval().to(device)
 
+    def shrunk_size(self, width: int, height: int) -> tuple[int, int]:
+        """Return the width and height in which an image of this size reaches the network."""
+        shrink = min(1.0, self._max_side / max(width, height, 1))
+        return round(width * shrink), round(height * shrink)
+
     @torch.inference_mode()
     def extract(self, image: np.ndarray) -> Features:
         """Return the features of an RGB image (height x width x 3, uint8)."""
         height, width = image.shape[:2]
-        shrink = min(1.0, self._max_side / max(height, width))
-        small_width, small_height = round(width * shrink), round(height * shrink)
+        small_width, small_height = self.shrunk_size(width, height)
         if min(small_width, small_height) < SMALLEST_SIDE:
             nothing = torch.empty(0, 2, device=self._device)
             return Features(nothing, nothing[:, 0], nothing, width, height)
-        if shrink < 1:
+        if small_width < width:
             image = cv2.resize(image, (small_width, small_height), interpolation=cv2.INTER_AREA)
         # torch wants an array that is in one piece and writable, though it only reads it.
         pixels = np.require(image, requirements=['C', 'W'])

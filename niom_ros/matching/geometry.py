@@ -88,9 +88,16 @@ class Verdict:
 
 
 def locate(
-    correspondences: Correspondences, reference_box: Box, image_box: Box, limits: Limits
+    correspondences: Correspondences,
+    reference_box: Box,
+    counting_area: int,
+    image_box: Box,
+    limits: Limits,
 ) -> Verdict:
-    """Find the homography from reference to image and decide whether it can be right."""
+    """Find the homography from reference to image and decide whether it can be right.
+
+    Of the pixels in the box of the reference, `counting_area` count; the others are masked.
+    """
     count = len(correspondences)
     nobody = np.zeros(count, bool)
     if count < max(4, limits.min_inliers):
@@ -102,7 +109,10 @@ def locate(
         message = f'no view of the reference explains the {count} recognised points'
         return Verdict(Status.REJECTED_GEOMETRY, message, nobody)
 
-    checks = measure(homography, correspondences, inliers, reference_box, image_box)
+    if not in_front(homography, reference_box):
+        message = 'the match would put a part of the reference behind the camera'
+        return Verdict(Status.REJECTED_GEOMETRY, message, inliers)
+    checks = measure(homography, correspondences, inliers, reference_box, counting_area, image_box)
     implausible = implausibility(homography, checks, reference_box, limits)
     if implausible:
         return Verdict(Status.REJECTED_GEOMETRY, implausible, inliers, checks=checks)
@@ -123,6 +133,8 @@ def locate(
     else:
         message = f'{agreeing} of {count} recognised points agree'
         return Verdict(Status.OK, message, inliers, homography, confidence, checks)
+    # Below one half, whichever limit was missed.
+    confidence = min(0.5, confidence) * min(1.0, checks['inlier_ratio'] / limits.min_inlier_ratio)
     return Verdict(Status.LOW_CONFIDENCE, message, inliers, None, confidence, checks)
 
 
@@ -145,11 +157,19 @@ def fit_homography(
     return homography / homography[2, 2], inliers.ravel().astype(bool)
 
 
+def in_front(homography: np.ndarray, reference_box: Box) -> bool:
+    """Tell whether the camera has all of the reference before it."""
+    depths = np.column_stack([reference_box.corners(), np.ones(4)]) @ homography[2]
+    # A homography and its negative are the same, so only a change of sign counts.
+    return bool((depths > 0).all() or (depths < 0).all())
+
+
 def measure(
     homography: np.ndarray,
     correspondences: Correspondences,
     inliers: np.ndarray,
     reference_box: Box,
+    counting_area: int,
     image_box: Box,
 ) -> dict[str, float]:
     """Return the numbers that tell a right homography from a wrong one."""
@@ -165,7 +185,7 @@ def measure(
     areas = stretches.prod(axis=1)
     return {
         'inlier_ratio': float(inliers.mean()),
-        'coverage': hull_area(correspondences.reference_points[inliers]) / reference_box.area,
+        'coverage': hull_area(correspondences.reference_points[inliers]) / counting_area,
         'area_ratio': abs(cv2.contourArea(outline)) / image_box.area,
         'stretch': float((stretches[:, 0] / np.maximum(stretches[:, 1], tiny)).max()),
         'perspective': float(areas.max() / max(areas.min(), tiny)),
@@ -175,13 +195,8 @@ def measure(
 def implausibility(
     homography: np.ndarray, checks: dict[str, float], reference_box: Box, limits: Limits
 ) -> str:
-    """Return why no camera can see the reference like this, or '' if one can."""
-    reference_corners = reference_box.corners()
-    depths = np.column_stack([reference_corners, np.ones(4)]) @ homography[2]
-    # A homography and its negative are the same, so only a change of sign counts.
-    if not ((depths > 0).all() or (depths < 0).all()):
-        return 'the match would put a part of the reference behind the camera'
-    outline = warp_points(homography, reference_corners)
+    """Return why no camera sees a reference that lies before it like this, or '' if one can."""
+    outline = warp_points(homography, reference_box.corners())
     sides = np.roll(outline, -1, axis=0) - outline
     next_sides = np.roll(sides, -1, axis=0)
     turns = sides[:, 0] * next_sides[:, 1] - sides[:, 1] * next_sides[:, 0]

@@ -81,13 +81,20 @@ def read_image(path: str | Path, page: int = 0) -> np.ndarray:
 def to_rgb(image: Image.Image) -> np.ndarray:
     """Return a Pillow image as an RGB array."""
     if image.mode.startswith('I'):  # 16 bits per pixel
-        grey = (np.asarray(image).astype(np.int64).clip(0, 65535) // 257).astype(np.uint8)
+        grey = to_8_bits(np.asarray(image).clip(0, 65535).astype(np.uint16))
         return np.repeat(grey[:, :, None], 3, axis=2)
     if image.has_transparency_data:
         image = image.convert('RGBA')
         paper = Image.new('RGBA', image.size, 'white')
         image = Image.alpha_composite(paper, image)
     return np.array(image.convert('RGB'))
+
+
+def to_8_bits(pixels: np.ndarray) -> np.ndarray:
+    """Reduce 16 bits to 8; many sensors send only 10, 12 or 14 and leave the upper ones 0."""
+    largest = int(pixels.max(initial=0))
+    used = next(bits for bits in (8, 10, 12, 14, 16) if largest < 1 << bits)
+    return (pixels >> (used - 8)).astype(np.uint8)
 
 
 def reason(error: Exception) -> str:

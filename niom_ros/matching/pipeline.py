@@ -35,7 +35,8 @@ class Reference:
 
     image: np.ndarray
     features: Features
-    box: Box  # the part of the picture that counts
+    box: Box  # around the part of the picture that counts
+    counting_area: int  # pixels of the box that are not masked
     matchability: float  # 0 hopeless, 1 as rich in keypoints as a textured photo
 
     @property
@@ -81,18 +82,21 @@ class Pipeline:
         """Make a reference of an RGB image; where the mask is 0, the image does not count."""
         height, width = image.shape[:2]
         check_size(width, height)
-        if mask is None:
-            box = Box(0, 0, width, height)
-        elif mask.shape == (height, width):
+        box = Box(0, 0, width, height)
+        counting_area = box.area
+        if mask is not None:
+            if mask.shape != (height, width):
+                raise ImageError(
+                    f'the mask has {mask.shape[1]} x {mask.shape[0]} pixels, '
+                    f'but the reference has {width} x {height}: make them the same size'
+                )
             box = Box(*cv2.boundingRect((mask != 0).astype(np.uint8)))
-        else:
+            counting_area = int(np.count_nonzero(mask))
+        shrunk = self._extractor.shrunk_size(box.width, box.height)
+        if min(shrunk) < SMALLEST_SIDE:
             raise ImageError(
-                f'the mask has {mask.shape[1]} x {mask.shape[0]} pixels, '
-                f'but the reference has {width} x {height}: make them the same size'
-            )
-        if min(box.width, box.height) < SMALLEST_SIDE:
-            raise ImageError(
-                f'of the reference only {box.width} x {box.height} pixels count: '
+                f'of the reference only {box.width} x {box.height} pixels count, '
+                f'{shrunk[0]} x {shrunk[1]} after shrinking it to max_image_side: '
                 f'it needs at least {SMALLEST_SIDE} in each direction'
             )
         # Only this part, so that its rest takes neither resolution nor keypoints from it.
@@ -106,7 +110,8 @@ class Pipeline:
                 f'{fewest_keypoints} must be found again: '
                 'use a picture with more detail, a sharper one, or a larger region'
             )
-        return Reference(image, features, box, min(1.0, len(features) / self._plenty))
+        matchability = min(1.0, len(features) / self._plenty)
+        return Reference(image, features, box, counting_area, matchability)
 
     def match(
         self, reference: Reference, image: np.ndarray, limits: Limits | None = None
@@ -129,7 +134,9 @@ class Pipeline:
             )
         with timed('verify', seconds):
             image_box = Box(0, 0, features.width, features.height)
-            verdict = locate(correspondences, reference.box, image_box, limits)
+            verdict = locate(
+                correspondences, reference.box, reference.counting_area, image_box, limits
+            )
         return MatchOutcome(verdict, correspondences, len(features), seconds)
 
 

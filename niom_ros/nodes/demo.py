@@ -14,6 +14,7 @@ from typing import Any
 import cv2
 import numpy as np
 import rclpy
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
@@ -140,6 +141,8 @@ def client_node() -> Iterator[Node]:
     rclpy.init()
     try:
         yield rclpy.create_node('demo')
+    except ExternalShutdownException:
+        raise DemoFailed('told to stop') from None
     finally:
         rclpy.try_shutdown()
 

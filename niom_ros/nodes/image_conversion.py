@@ -14,6 +14,7 @@ from std_msgs.msg import Header
 
 from niom_ros.matching.images import check_size
 from niom_ros.matching.images import ImageError
+from niom_ros.matching.images import to_8_bits
 
 Convert = Callable[[np.ndarray], np.ndarray]
 
@@ -75,15 +76,8 @@ def message_to_rgb(message: Image) -> np.ndarray:
         )
     pixels = unpack(message, channels, size)
     if size == 2:
-        raw_sensor = channels == 1
-        pixels = (pixels >> (used_bits(pixels) - 8 if raw_sensor else 8)).astype(np.uint8)
+        pixels = to_8_bits(pixels)
     return CONVERSIONS[kind, channels](pixels)
-
-
-def used_bits(pixels: np.ndarray) -> int:
-    """Return how many of 16 bits a sensor uses: many send 10 or 12 and leave the upper ones 0."""
-    largest = int(pixels.max())
-    return next(bits for bits in (10, 12, 14, 16) if largest < 1 << bits)
 
 
 def unpack(message: Image, channels: int, size: int) -> np.ndarray:

@@ -11,15 +11,12 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.qos import ReliabilityPolicy
 from sensor_msgs.msg import Image
-from sensor_msgs.msg import RegionOfInterest
 import torch
 
-from niom_ros.errors import UserError
 from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import read_image
-from niom_ros.matching.images import TooPlain
 from niom_ros.matching.pictures import draw_matches
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
@@ -34,20 +31,15 @@ from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.parameters import declare
 from niom_ros.nodes.parameters import MATCHER_PARAMETERS
 from niom_ros.nodes.parameters import read
+from niom_ros.nodes.reference_request import check_request
+from niom_ros.nodes.reference_request import NoCameraImage
+from niom_ros.nodes.reference_request import refusal
+from niom_ros.nodes.reference_request import requested_mask
 from niom_ros.srv import SetReference
 
 NO_WEIGHTS = 'none: this version does not weight descriptors'
 OLDEST_CURRENT_FRAME = 5.0  # seconds since it arrived
 POOR_MATCHABILITY = 0.2
-LONGEST_TEXT = 256  # characters of an id or a label
-
-
-class BadRequest(UserError):
-    """Fields that contradict each other, or that this version does not support."""
-
-
-class NoCameraImage(UserError):
-    """The camera image that was asked for is not there."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,8 @@ class MatcherNode(Node):
         self._apply(values)
         if values['reference_path']:
             picture = read_image(values['reference_path'])
-            self._keep(self._pipeline.prepare(picture), name='', label='')
+            reference = self._pipeline.prepare(picture, None, self._limits.min_inliers)
+            self._keep(reference, name='', label='')
 
         # Reliable, so that every subscriber connects; one deep, so that nobody reads old news.
         outputs = QoSProfile(depth=1)
@@ -145,9 +138,7 @@ class MatcherNode(Node):
     def _reference_from(
         self, request: SetReference.Request, response: SetReference.Response
     ) -> NamedReference:
-        refuse_what_is_not_supported(request)
-        check_text('id', request.id)
-        check_text('label', request.label)
+        check_request(request)
         picture = self._requested_picture(request, response)
         mask = requested_mask(request, picture.shape[:2])
         reference = self._pipeline.prepare(picture, mask, self._limits.min_inliers)
@@ -156,13 +147,8 @@ class MatcherNode(Node):
     def _requested_picture(
         self, request: SetReference.Request, response: SetReference.Response
     ) -> np.ndarray:
-        has_image = bool(request.image.data or request.image.width or request.image.height)
-        if [has_image, bool(request.path), request.use_current_frame].count(True) != 1:
-            raise BadRequest('give exactly one of image, path and use_current_frame')
         if request.path:
             return read_image(request.path, request.page)
-        if request.page:
-            raise BadRequest('page is only for files: leave it 0')
         if request.use_current_frame:
             message = self._frames.newest(OLDEST_CURRENT_FRAME)
             if message is None:
@@ -186,6 +172,7 @@ class MatcherNode(Node):
         response.id = named.id
         response.revision = named.revision
         response.width, response.height = reference.size
+        response.kind = SetReference.Request.KIND_PHOTO
         response.keypoints = len(reference.features)
         response.matchability = reference.matchability
         response.weights_from = NO_WEIGHTS
@@ -302,69 +289,6 @@ def nanoseconds(message: Image) -> int:
 def floats(values: np.ndarray) -> array:
     """Return numbers in the form that messages take without looking at each one."""
     return array('f', values.astype(np.float32).tobytes())
-
-
-def requested_mask(request: SetReference.Request, shape: tuple[int, int]) -> np.ndarray | None:
-    """Return where the reference counts, from the region and the mask of a request."""
-    region, height, width = request.region, *shape
-    mask = None
-    if request.mask.data or request.mask.width or request.mask.height:
-        if request.mask.encoding not in ('mono8', '8UC1'):
-            raise BadRequest(
-                f"the mask has the encoding '{request.mask.encoding[:40]}': send it as mono8"
-            )
-        mask = message_to_rgb(request.mask)[:, :, 0]
-    if region != RegionOfInterest():
-        right, bottom = region.x_offset + region.width, region.y_offset + region.height
-        if not (region.width and region.height and right <= width and bottom <= height):
-            raise BadRequest(
-                f'the region (x {region.x_offset} to {right}, y {region.y_offset} to {bottom}) '
-                f'does not lie inside the picture of {width} x {height} pixels'
-            )
-        inside = np.zeros(shape, np.uint8)
-        inside[region.y_offset : bottom, region.x_offset : right] = 255
-        if mask is None:
-            return inside
-        if mask.shape == shape:  # any other is refused when the reference is prepared
-            mask = mask & inside
-    return mask
-
-
-def refuse_what_is_not_supported(request: SetReference.Request) -> None:
-    """Refuse fields that have no effect yet, rather than ignore them quietly."""
-    unsupported = {
-        'landmarks': request.landmark_names or request.landmark_x or request.landmark_y,
-        'physical_width': request.physical_width,
-        'kind': request.kind,
-        'keep_selection': request.keep_selection,
-        'objects': request.objects,
-        'page_dpi': request.page_dpi,
-    }
-    for field, value in unsupported.items():
-        if value:
-            raise BadRequest(f'{field} is not supported by this version: leave it empty')
-
-
-def check_text(field: str, text: str) -> None:
-    """Refuse a text that would fill or garble the messages that carry it."""
-    if len(text) > LONGEST_TEXT:
-        raise BadRequest(f'{field} has {len(text)} characters: use at most {LONGEST_TEXT}')
-    if not text.isprintable():
-        raise BadRequest(f'{field} has line breaks or control characters: leave them out')
-
-
-def refusal(error: Exception) -> tuple[int, str]:
-    """Return the error code and the reason that a client reads."""
-    codes = {
-        BadRequest: SetReference.Response.BAD_REQUEST,
-        NoCameraImage: SetReference.Response.NO_CAMERA_IMAGE,
-        TooPlain: SetReference.Response.TOO_PLAIN,
-        ImageError: SetReference.Response.BAD_IMAGE,
-    }
-    for kind, code in codes.items():
-        if isinstance(error, kind):
-            return code, str(error)
-    return SetReference.Response.FAULT, f'the node failed: {error!r}'
 
 
 def main() -> int:
