@@ -29,6 +29,8 @@ def check_request(request: SetReference.Request) -> None:
         raise BadRequest('page is only for files: leave it 0')
     check_text('id', request.id)
     check_text('label', request.label)
+    if request.kind > SetReference.Request.KIND_DRAWING:
+        raise BadRequest(f'kind {request.kind} is unknown: use one of the KIND constants')
     unsupported = {
         'landmarks': request.landmark_names or request.landmark_x or request.landmark_y,
         'physical_width': request.physical_width,

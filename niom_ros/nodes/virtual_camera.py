@@ -58,6 +58,8 @@ class VirtualCamera(Node):
             matched_stamp=stamp,
             reference_width=width,
             reference_height=height,
+            image_width=self._scene.width,
+            image_height=self._scene.height,
             matrix=array('d', view.picture_to_image.tobytes()),
             confidence=1.0,
         )
