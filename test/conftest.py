@@ -1,6 +1,5 @@
 """What several tests need: photos, a pipeline with real weights, and ROS of their own."""
 
-import os
 from pathlib import Path
 
 import cv2
@@ -9,12 +8,13 @@ import pytest
 import torch
 
 from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.settings import default_threads
 from niom_ros.matching.settings import Settings
 from niom_ros.virtual_scene import example_photo
 from niom_ros.virtual_scene import VirtualScene
 
 # Two threads on two busy cores are several times slower than one.
-torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
+torch.set_num_threads(default_threads())
 
 CLONE = Path(__file__).resolve().parent.parent
 

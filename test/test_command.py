@@ -12,7 +12,7 @@ import pytest
 
 from niom_ros.cli import main
 from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.geometry import corner_error
 from niom_ros.virtual_scene import example_photo
 
 NIOM = Path(sys.prefix) / 'bin/niom'
@@ -36,9 +36,7 @@ def test_match_says_draws_and_writes_it(coffee_file, view_file, scene, tmp_path,
     assert result['status'] == 'OK'
     found = np.array(result['reference_to_image'])
     truth = scene.view(8.0, 0).picture_to_image
-    corners = Box(0, 0, *result['reference_size']).corners()
-    offsets = warp_points(found, corners) - warp_points(truth, corners)
-    assert np.linalg.norm(offsets, axis=1).mean() < 3
+    assert corner_error(found, truth, Box(0, 0, *result['reference_size'])) < 3
     assert len(result['scores']) == len(result['inliers']) == len(result['image_points'])
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.geometry import implausibility
 from niom_ros.matching.geometry import in_front
@@ -44,11 +45,6 @@ def homography_to(quadrilateral):
     )
 
 
-def corner_error(found, truth):
-    offsets = warp_points(found, REFERENCE.corners()) - warp_points(truth, REFERENCE.corners())
-    return np.linalg.norm(offsets, axis=1).mean()
-
-
 UPRIGHT = homography_to([[100, 80], [500, 100], [480, 400], [110, 380]])
 MIRRORED = [[500, 100], [100, 80], [110, 380], [480, 400]]
 FOLDED = [[100, 80], [480, 400], [500, 100], [110, 380]]
@@ -65,6 +61,17 @@ def test_corners_are_pixel_centres_clockwise():
     assert Box(10, 20, 4, 3).corners().tolist() == [[10, 20], [13, 20], [13, 22], [10, 22]]
 
 
+def test_corner_error_by_hand():
+    moved = np.array([[1, 0, 3], [0, 1, 4], [0, 0, 1]])
+    assert corner_error(moved, np.eye(3), REFERENCE) == pytest.approx(5)
+    assert corner_error(UPRIGHT, UPRIGHT, REFERENCE) == 0
+
+
+def test_the_part_of_a_picture_by_hand():
+    picture = np.arange(12).reshape(3, 4)
+    assert Box(1, 0, 2, 2).part_of(picture).tolist() == [[1, 2], [5, 6]]
+
+
 def test_hull_area_by_hand():
     square_with_a_point_inside = np.array([[0, 0], [10, 0], [10, 10], [0, 10], [5, 5]])
     assert hull_area(square_with_a_point_inside) == 100
@@ -74,7 +81,7 @@ def test_hull_area_by_hand():
 def test_exact_correspondences_give_the_homography():
     verdict = locate(correspondences_under(UPRIGHT), REFERENCE, REFERENCE.area, IMAGE, Limits())
     assert verdict.status is Status.OK
-    assert corner_error(verdict.reference_to_image, UPRIGHT) < 0.01
+    assert corner_error(verdict.reference_to_image, UPRIGHT, REFERENCE) < 0.01
     assert verdict.inliers.all()
     assert verdict.confidence == pytest.approx(80 / (80 + Limits().min_inliers))
     assert verdict.checks['inlier_ratio'] == 1
@@ -92,7 +99,7 @@ def test_half_of_the_matches_may_be_wrong():
         Limits(),
     )
     assert found.status is Status.OK
-    assert corner_error(found.reference_to_image, UPRIGHT) < 2
+    assert corner_error(found.reference_to_image, UPRIGHT, REFERENCE) < 2
     assert found.inliers[:60].mean() > 0.9
     assert found.inliers[60:].mean() < 0.1
 
@@ -111,7 +118,7 @@ def test_any_camera_view_is_recovered(shifts, scale, angle):
     truth = homography_to(seen)
     found = locate(correspondences_under(truth), REFERENCE, REFERENCE.area, IMAGE, Limits())
     assert found.status is Status.OK, found.message
-    assert corner_error(found.reference_to_image, truth) < 0.1
+    assert corner_error(found.reference_to_image, truth, REFERENCE) < 0.1
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from sensor_msgs.msg import RegionOfInterest
 from std_msgs.msg import Header
 
 from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import warp_points
 from niom_ros.nodes.image_conversion import message_to_rgb
 from niom_ros.nodes.image_conversion import rgb_to_message
 from niom_ros.virtual_scene import example_photo
@@ -155,9 +155,7 @@ def test_the_reference_is_found_in_the_camera_image(bench, with_reference, view,
     assert (result.homography.image_width, result.homography.image_height) == (640, 480)
     # The place
     found = np.array(result.homography.matrix).reshape(3, 3)
-    corners = Box(0, 0, 600, 400).corners()
-    offsets = warp_points(found, corners) - warp_points(view.picture_to_image, corners)
-    assert np.linalg.norm(offsets, axis=1).mean() < 3
+    assert corner_error(found, view.picture_to_image, Box(0, 0, 600, 400)) < 3
     # The correspondences: parallel arrays
     count = len(result.score)
     for values in (result.reference_x, result.reference_y, result.image_x, result.image_y):
@@ -269,6 +267,7 @@ def bad_requests(tmp_path):
         ('page is only for files', answer.BAD_REQUEST, {'image': picture, 'page': 1}),
         ('line breaks', answer.BAD_REQUEST, {'image': picture, 'label': 'a\nb'}),
         ('use at most 256', answer.BAD_REQUEST, {'image': picture, 'label': 'x' * 1_000_000}),
+        ('kind 7 is unknown', answer.BAD_REQUEST, {'image': picture, 'kind': 7}),
         ('DRAWING is not', answer.BAD_REQUEST, {'image': picture, 'kind': 2}),
         ('landmarks is not', answer.BAD_REQUEST, {'image': picture, 'landmark_names': ['top']}),
         ('physical_width is not', answer.BAD_REQUEST, {'image': picture, 'physical_width': 0.3}),

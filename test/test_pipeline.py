@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from niom_ros.matching.features import Extractor
+from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import warp_points
@@ -20,11 +21,6 @@ from niom_ros.matching.settings import SettingsError
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
 from niom_ros.virtual_scene import example_photo
-
-
-def corner_error(reference, found, truth):
-    corners = reference.box.corners()
-    return np.linalg.norm(warp_points(found, corners) - warp_points(truth, corners), axis=1).mean()
 
 
 @pytest.fixture(scope='module')
@@ -43,7 +39,9 @@ def test_a_photo_is_found_where_it_is(extractor, coffee, view):
     reference = pipeline.prepare(coffee)
     outcome = pipeline.match(reference, view.image)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
-    assert corner_error(reference, outcome.verdict.reference_to_image, view.picture_to_image) < 3
+    assert (
+        corner_error(outcome.verdict.reference_to_image, view.picture_to_image, reference.box) < 3
+    )
     assert outcome.verdict.confidence > 0.7
     assert pipeline.method == f'{extractor}+lightglue'
     assert set(outcome.stage_seconds) == {'extract', 'match', 'verify'}
@@ -126,7 +124,7 @@ def test_a_small_part_of_a_large_page_is_found(pipeline, coffee, view):
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     page_to_picture = np.array([[1, 0, -1900], [0, 1, -1500], [0, 0, 1]])
     truth = view.picture_to_image @ page_to_picture
-    assert corner_error(reference, outcome.verdict.reference_to_image, truth) < 3
+    assert corner_error(outcome.verdict.reference_to_image, truth, reference.box) < 3
 
 
 def test_a_slanted_mask_is_found(pipeline, coffee):

@@ -104,7 +104,7 @@ def shown(parameter):
     if parameter.choices:
         allowed = ', '.join(parameter.choices)
     elif parameter.minimum is not None:
-        allowed = f'{parameter.minimum:g} to {parameter.maximum:g}'
+        allowed = f'{parameter.minimum:.10g} to {parameter.maximum:.10g}'
     else:
         allowed = ''
     default = str(parameter.default).lower() if parameter.default != '' else "''"

@@ -39,6 +39,11 @@ class Box:
         """Return the number of pixels."""
         return self.width * self.height
 
+    def part_of(self, picture: np.ndarray) -> np.ndarray:
+        """Return this part of a picture, without copying it."""
+        rows = slice(self.top, self.top + self.height)
+        return picture[rows, self.left : self.left + self.width]
+
     def corners(self) -> np.ndarray:
         """Return the centres of the four corner pixels, clockwise from the top left."""
         right, bottom = self.left + self.width - 1, self.top + self.height - 1
@@ -225,6 +230,13 @@ def warp_points(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Apply a homography to N x 2 points."""
     lifted = np.column_stack([points, np.ones(len(points))]) @ homography.T
     return lifted[:, :2] / lifted[:, 2:]
+
+
+def corner_error(found: np.ndarray, truth: np.ndarray, reference_box: Box) -> float:
+    """Return how far a homography puts the four corners from their true place, on average."""
+    corners = reference_box.corners()
+    offsets = warp_points(found, corners) - warp_points(truth, corners)
+    return float(np.linalg.norm(offsets, axis=1).mean())
 
 
 def jacobian(homography: np.ndarray, point: np.ndarray) -> np.ndarray:

@@ -55,7 +55,7 @@ def draw_overlay(
     size = image.shape[1], image.shape[0]
     box = reference.box
     counts = np.zeros(reference.image.shape[:2], np.uint8)
-    counts[box.top : box.top + box.height, box.left : box.left + box.width] = 255
+    box.part_of(counts)[:] = 255
     covered = cv2.warpPerspective(counts, reference_to_image, size) > 0
     laid = cv2.warpPerspective(reference.image, reference_to_image, size)
     canvas = image.copy()

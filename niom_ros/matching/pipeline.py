@@ -100,8 +100,9 @@ class Pipeline:
                 f'it needs at least {SMALLEST_SIDE} in each direction'
             )
         # Only this part, so that its rest takes neither resolution nor keypoints from it.
-        part = image[box.top : box.top + box.height, box.left : box.left + box.width]
-        features = self._extractor.extract(part).moved(box.left, box.top, width, height)
+        features = self._extractor.extract(box.part_of(image)).moved(
+            box.left, box.top, width, height
+        )
         if mask is not None:
             features = features.inside(mask)
         if len(features) < fewest_keypoints:

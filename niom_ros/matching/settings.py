@@ -1,6 +1,7 @@
 """Which networks to use, where, and on how much of an image."""
 
 from dataclasses import dataclass
+import os
 from typing import TYPE_CHECKING
 
 from niom_ros.errors import UserError
@@ -39,6 +40,11 @@ class Settings:
         ):
             if value < 64:
                 raise SettingsError(f'{name} is {value}: it must be 64 or more')
+
+
+def default_threads() -> int:
+    """Return how many CPU threads leave one core to the rest of the machine."""
+    return max(1, (os.cpu_count() or 2) - 1)
 
 
 def choose_device(name: str) -> 'torch.device':

@@ -24,8 +24,8 @@ from niom_ros.errors import UserError
 from niom_ros.installation import executable_file
 from niom_ros.installation import share_folder
 from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import warp_points
 from niom_ros.matching.images import reason
 from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
@@ -58,18 +58,15 @@ class Recording:
     pictures: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def corner_errors(self) -> list[float]:
-        """Return the mean distance of the four corners from their true place, per OK frame."""
+        """Return the corner error of each OK frame, in pixels."""
         errors = []
         for result in self.results:
             truth = self.truths.get(stamp_of(result.header))
             if result.homography.status == Homography.OK and truth is not None:
                 homography = result.homography
                 found = np.array(homography.matrix).reshape(3, 3)
-                corners = Box(
-                    0, 0, homography.reference_width, homography.reference_height
-                ).corners()
-                offsets = warp_points(found, corners) - warp_points(truth, corners)
-                errors.append(float(np.linalg.norm(offsets, axis=1).mean()))
+                reference = Box(0, 0, homography.reference_width, homography.reference_height)
+                errors.append(corner_error(found, truth, reference))
         return errors
 
     def summary(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from array import array
 from dataclasses import dataclass
-import os
 import sys
 from threading import Thread
 
@@ -21,6 +20,7 @@ from niom_ros.matching.pictures import draw_matches
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.settings import default_threads
 from niom_ros.matching.settings import Settings
 from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
@@ -60,7 +60,7 @@ class MatcherNode(Node):
         super().__init__('matcher')
         declare(self, MATCHER_PARAMETERS)
         values = read(self, MATCHER_PARAMETERS)
-        torch.set_num_threads(values['threads'] or max(1, (os.cpu_count() or 2) - 1))
+        torch.set_num_threads(values['threads'] or default_threads())
         self._pipeline = Pipeline(
             Settings(
                 extractor=values['extractor'],
