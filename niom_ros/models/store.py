@@ -147,6 +147,25 @@ class ModelStore:
         weights: dict[str, Any] = torch.load(path, map_location='cpu', weights_only=True)
         return weights
 
+    def load_safetensors(self, name: str) -> dict[str, Any]:
+        """Return the tensors of a model in the safetensors format, on the CPU."""
+        path = self.path(name)
+        from safetensors.torch import load_file
+
+        weights: dict[str, Any] = load_file(path)
+        return weights
+
+    def load_array(self, name: str) -> Any:
+        """Return a numpy array that is stored in a file of its own."""
+        path = self.path(name)
+        import numpy as np
+
+        return np.load(path, allow_pickle=False)
+
+    def read_text(self, name: str) -> str:
+        """Return a file of words or names that belongs to a model."""
+        return self.path(name).read_text(encoding='utf-8')
+
     def state(self, name: str) -> State:
         """Tell whether a model is there and right."""
         try:

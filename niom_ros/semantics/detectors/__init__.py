@@ -1,0 +1,1 @@
+"""Detectors of objects, all behind one contract."""

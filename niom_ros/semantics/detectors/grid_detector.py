@@ -1,0 +1,228 @@
+"""The contract of detectors, and what all that look at an image through grids have in common."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import cv2
+import numpy as np
+import torch
+from torchvision.ops import batched_nms
+from torchvision.ops import roi_align
+
+from niom_ros.semantics.cam import CLOSED_FORM
+from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.heat_maps import Frame
+from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.objects import SeenObject
+
+MOST_OBJECTS = 20
+SAME_OBJECT = 0.45  # boxes of one class that overlap more than this are one object
+
+
+class Detector(Protocol):
+    """Finds objects in images."""
+
+    name: str
+
+    def detect(self, image: np.ndarray) -> tuple[SeenObject, ...]:
+        """Return the objects of an RGB image (height x width x 3, uint8), surest first."""
+
+
+@dataclass(frozen=True)
+class DetectorOptions:
+    """What holds for every detector."""
+
+    threshold: float = 0.25  # objects that score lower are dropped
+    cam: str = CLOSED_FORM  # how heat maps are made
+    gated: bool = True  # whether a heat map ends at its object's box
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a detector says on one of its grids, before any threshold."""
+
+    boxes: torch.Tensor  # A x h x w x 4: left, top, right, bottom, in pixels of the input
+    scores: torch.Tensor  # A x C x h x w, 0 to 1
+    evidence: torch.Tensor  # A x C x h x w: how each cell speaks for each class, negative: against
+
+
+@dataclass(frozen=True)
+class Look:
+    """All that a network says about one image."""
+
+    levels: tuple[Level, ...]
+    features: torch.Tensor | None = None  # D x h x w, how each place looks
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An object and where in the network's answer it stands."""
+
+    level: int
+    anchor: int
+    class_index: int
+    score: float
+    input_area: Area  # edges in pixels of the input, 0 at its left and upper edge
+
+
+@dataclass(frozen=True)
+class Letterbox:
+    """How an image was fitted into a network's input: scaled, then padded on all sides."""
+
+    image_width: int
+    image_height: int
+    width: int  # of the scaled image
+    height: int
+    left: int  # padding
+    top: int
+    input_width: int
+    input_height: int
+
+    @classmethod
+    def fit(cls, width: int, height: int, side: int, multiple: int) -> 'Letterbox':
+        """Scale so that the longer side is `side`, and pad both to multiples."""
+        scale = side / max(width, height)
+        new_width, new_height = (max(1, round(length * scale)) for length in (width, height))
+        input_width, input_height = (
+            -(-length // multiple) * multiple for length in (new_width, new_height)
+        )
+        left, top = (input_width - new_width) // 2, (input_height - new_height) // 2
+        return cls(width, height, new_width, new_height, left, top, input_width, input_height)
+
+    @classmethod
+    def fit_exactly(
+        cls, width: int, height: int, input_width: int, input_height: int
+    ) -> 'Letterbox':
+        """Scale and pad to an input whose size is fixed."""
+        scale = min(input_width / width, input_height / height)
+        new_width, new_height = (max(1, round(length * scale)) for length in (width, height))
+        left, top = (input_width - new_width) // 2, (input_height - new_height) // 2
+        return cls(width, height, new_width, new_height, left, top, input_width, input_height)
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        """Return the image as the network's input (height x width x 3, uint8)."""
+        method = cv2.INTER_AREA if self.width < self.image_width else cv2.INTER_LINEAR
+        scaled = cv2.resize(image, (self.width, self.height), interpolation=method)
+        fitted = np.full((self.input_height, self.input_width, 3), 114, np.uint8)
+        fitted[self.top : self.top + self.height, self.left : self.left + self.width] = scaled
+        return fitted
+
+    def frame(self, rows: int, columns: int) -> Frame:
+        """Return how a grid of cells over the whole input lies on the image."""
+        cells_x = columns / self.input_width
+        cells_y = rows / self.input_height
+        scale_x = self.width / self.image_width
+        scale_y = self.height / self.image_height
+        return Frame(
+            self.image_width,
+            self.image_height,
+            scale_x * cells_x,
+            scale_y * cells_y,
+            (scale_x / 2 + self.left) * cells_x - 0.5,
+            (scale_y / 2 + self.top) * cells_y - 0.5,
+        )
+
+    def to_image(self, area: Area) -> Area:
+        """Return an area of the input in pixels of the image, cut at its borders."""
+        scale_x = self.width / self.image_width
+        scale_y = self.height / self.image_height
+        return Area(
+            (area.left - self.left) / scale_x - 0.5,
+            (area.top - self.top) / scale_y - 0.5,
+            (area.right - self.left) / scale_x - 0.5,
+            (area.bottom - self.top) / scale_y - 0.5,
+        ).within(self.image_width, self.image_height)
+
+
+class GridDetector:
+    """A detector whose network answers on grids of cells. Subclasses run the network."""
+
+    name: str
+    labels: tuple[str, ...]
+
+    def __init__(self, options: DetectorOptions, device: torch.device) -> None:
+        """Note what holds for every image."""
+        self.options = options
+        self.device = device
+
+    def letterbox(self, width: int, height: int) -> Letterbox:
+        """Return how an image of this size is fitted into the network's input."""
+        raise NotImplementedError
+
+    def look(self, pixels: torch.Tensor) -> Look:
+        """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
+        raise NotImplementedError
+
+    def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
+        """Return how the cells of an object's grid speak for it (h x w)."""
+        return look.levels[candidate.level].evidence[candidate.anchor, candidate.class_index]
+
+    @torch.no_grad()
+    def detect(self, image: np.ndarray) -> tuple[SeenObject, ...]:
+        """Return the objects of an RGB image (height x width x 3, uint8), surest first."""
+        height, width = image.shape[:2]
+        letterbox = self.letterbox(width, height)
+        fitted = torch.from_numpy(letterbox.apply(image)).to(self.device)
+        pixels = fitted.permute(2, 0, 1)[None].float() / 255
+        look = self.look(pixels)
+        candidates = best_candidates(look.levels, self.options.threshold)
+        features = looks(look.features, candidates, letterbox)
+        seen = []
+        for candidate, feature in zip(candidates, features, strict=True):
+            area = letterbox.to_image(candidate.input_area)
+            if area.width <= 0 or area.height <= 0:
+                continue  # it lies in the padding
+            grid = self.evidence(look, candidate, pixels)
+            gate = area if self.options.gated else None
+            heat = HeatMap.of_grid(grid, letterbox.frame(*grid.shape), gate)
+            label = self.labels[candidate.class_index]
+            seen.append(SeenObject(label, candidate.score, area, heat, feature))
+        return tuple(seen)
+
+
+def best_candidates(levels: tuple[Level, ...], threshold: float) -> list[Candidate]:
+    """Return the objects that score more than the threshold, one for each, surest first."""
+    scores, classes, boxes, places = [], [], [], []
+    for number, level in enumerate(levels):
+        best, best_class = level.scores.max(dim=1)  # A x h x w
+        sure = best > threshold
+        anchors = torch.arange(len(best), device=best.device)[:, None, None].expand_as(best)
+        scores.append(best[sure])
+        classes.append(best_class[sure])
+        boxes.append(level.boxes[sure])
+        places.append(torch.stack((torch.full_like(anchors, number)[sure], anchors[sure]), -1))
+    all_scores, all_boxes = torch.cat(scores).float(), torch.cat(boxes).float()
+    all_classes, all_places = torch.cat(classes), torch.cat(places)
+    finite = torch.isfinite(all_boxes).all(dim=-1) & torch.isfinite(all_scores)
+    all_boxes = torch.where(finite[:, None], all_boxes, 0.0)
+    kept = batched_nms(all_boxes, all_scores, all_classes, SAME_OBJECT)
+    kept = kept[finite[kept]][:MOST_OBJECTS]
+    return [
+        Candidate(level, anchor, class_index, score, Area(*box))
+        for (level, anchor), class_index, score, box in zip(
+            all_places[kept].tolist(),
+            all_classes[kept].tolist(),
+            all_scores[kept].tolist(),
+            all_boxes[kept].tolist(),
+            strict=True,
+        )
+    ]
+
+
+def looks(
+    features: torch.Tensor | None, candidates: list[Candidate], letterbox: Letterbox
+) -> list[torch.Tensor | None]:
+    """Return how each object looks: the mean of what the network saw in its box, unit length."""
+    if features is None or not candidates:
+        return [None] * len(candidates)
+    scale = features.shape[-1] / letterbox.input_width
+    boxes = features.new_tensor(
+        [
+            [c.input_area.left, c.input_area.top, c.input_area.right, c.input_area.bottom]
+            for c in candidates
+        ]
+    )
+    parts = roi_align(features[None], [boxes], 4, spatial_scale=scale, aligned=True)
+    # Channels that are strong everywhere in the image tell nothing about one object of it.
+    means = parts.mean(dim=(2, 3)) - features.mean(dim=(1, 2))
+    return list(torch.nn.functional.normalize(means, dim=1))

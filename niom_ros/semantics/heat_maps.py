@@ -1,0 +1,137 @@
+"""Heat maps: how much of an object is where in an image, from 0 to 1."""
+
+from dataclasses import dataclass
+from dataclasses import replace
+
+import torch
+from torch.nn.functional import grid_sample
+
+FLAT = 1e-6  # a map that varies less than this, relative to its largest value, says nothing
+
+
+@dataclass(frozen=True)
+class Area:
+    """An upright rectangle of an image; pixel centres are integers, edges lie half a pixel out."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        """Return the extent in x."""
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        """Return the extent in y."""
+        return self.bottom - self.top
+
+    def within(self, width: int, height: int) -> 'Area':
+        """Return the part that lies in an image of this size, at least one point of it."""
+        left, right = (min(max(x, -0.5), width - 0.5) for x in (self.left, self.right))
+        top, bottom = (min(max(y, -0.5), height - 0.5) for y in (self.top, self.bottom))
+        return Area(left, top, max(left, right), max(top, bottom))
+
+    def contains(self, points: torch.Tensor) -> torch.Tensor:
+        """Tell of each point (N x 2) whether it lies in the rectangle."""
+        x, y = points.unbind(-1)
+        return (x >= self.left) & (x <= self.right) & (y >= self.top) & (y <= self.bottom)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """How the cells of a grid lie on an image: cell = scale * pixel + shift, on each axis."""
+
+    width: int  # of the image
+    height: int
+    scale_x: float = 1.0
+    scale_y: float = 1.0
+    shift_x: float = 0.0
+    shift_y: float = 0.0
+
+    @property
+    def area(self) -> Area:
+        """Return the whole image."""
+        return Area(-0.5, -0.5, self.width - 0.5, self.height - 0.5)
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A map on the plane of an image: a grid, interpolated, normalised and cut to a box."""
+
+    grid: torch.Tensor  # h x w, not negative
+    frame: Frame
+    gate: Area | None  # outside of it the map is 0
+    low: torch.Tensor  # grid values that become 0 and 1; scalars
+    high: torch.Tensor
+
+    @classmethod
+    def of_grid(cls, grid: torch.Tensor, frame: Frame, gate: Area | None = None) -> 'HeatMap':
+        """Make a map of the evidence on a grid, as Grad-CAM does: negative evidence is none.
+
+        The weakest place of the image becomes 0 and the strongest place of the gate 1. What the
+        grid says outside of the image, where a network saw padding, has no influence.
+        """
+        grid = torch.nan_to_num(grid.float(), nan=0.0, posinf=0.0, neginf=0.0).clamp(min=0)
+        nothing = grid.new_zeros(())
+        raw = cls(grid, frame, None, nothing, nothing + 1)
+        gate = None if gate is None else gate.within(frame.width, frame.height)
+        low = raw._extremes(frame.area)[0]
+        high = raw._extremes(gate or frame.area)[1]
+        return replace(raw, gate=gate, low=low, high=high)
+
+    @classmethod
+    def filled(cls, area: Area, frame: Frame, like: torch.Tensor) -> 'HeatMap':
+        """Make a map that is 1 in a rectangle and 0 elsewhere."""
+        return cls.of_grid(like.new_zeros(1, 1), frame, area)
+
+    def at(self, points: torch.Tensor) -> torch.Tensor:
+        """Return the heat at points (N x 2, pixels of the image)."""
+        span = self.high - self.low
+        says_nothing = span <= FLAT * self.high.clamp(min=FLAT)
+        heat = (self._values(points) - self.low) / torch.where(says_nothing, 1.0, span)
+        if self.gate is None:
+            return torch.where(says_nothing, 0.0, heat.clamp(0, 1))
+        # Without any evidence inside the box, that somebody drew a box is the evidence.
+        heat = torch.where(says_nothing, 1.0, heat.clamp(0, 1))
+        return heat * self.gate.contains(points)
+
+    def picture(self, width: int, height: int) -> torch.Tensor:
+        """Return the map as an image of this size (height x width), which may be a smaller one."""
+        x = pixel_centres(width, self.frame.width / width, self.grid)
+        y = pixel_centres(height, self.frame.height / height, self.grid)
+        points = torch.stack(torch.meshgrid(x, y, indexing='xy'), -1)
+        return self.at(points.reshape(-1, 2)).reshape(height, width)
+
+    def _values(self, points: torch.Tensor) -> torch.Tensor:
+        frame, (rows, columns) = self.frame, self.grid.shape
+        x, y = points.to(self.grid.dtype).unbind(-1)
+        # grid_sample counts from -1 at the outer edge of the first cell to 1 at that of the last.
+        u = (2 * (frame.scale_x * x + frame.shift_x) + 1) / columns - 1
+        v = (2 * (frame.scale_y * y + frame.shift_y) + 1) / rows - 1
+        where = torch.stack((u, v), -1)[None, None]
+        sampled = grid_sample(
+            self.grid[None, None], where, padding_mode='border', align_corners=False
+        )
+        return sampled[0, 0, 0]
+
+    def _extremes(self, area: Area) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the smallest and largest value in a rectangle.
+
+        An interpolated grid has them on cell centres or where lines of centres meet the edges.
+        """
+        frame, (rows, columns) = self.frame, self.grid.shape
+        x = (torch.arange(columns, device=self.grid.device) - frame.shift_x) / frame.scale_x
+        y = (torch.arange(rows, device=self.grid.device) - frame.shift_y) / frame.scale_y
+        x = torch.cat((x.new_tensor([area.left, area.right]), x.clamp(area.left, area.right)))
+        y = torch.cat((y.new_tensor([area.top, area.bottom]), y.clamp(area.top, area.bottom)))
+        points = torch.stack(torch.meshgrid(x, y, indexing='xy'), -1)
+        values = self._values(points.reshape(-1, 2))
+        return values.min(), values.max()
+
+
+def pixel_centres(count: int, size: float, like: torch.Tensor) -> torch.Tensor:
+    """Return where the centres of pixels of a size lie, counted in pixels of size 1."""
+    return (torch.arange(count, device=like.device, dtype=like.dtype) + 0.5) * size - 0.5

@@ -1,0 +1,19 @@
+"""The objects of an image, as detectors, users and drawings tell of them."""
+
+from dataclasses import dataclass
+
+import torch
+
+from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.heat_maps import HeatMap
+
+
+@dataclass(frozen=True)
+class SeenObject:
+    """One object of an image: what it is, where it is, and how much of it is where."""
+
+    label: str  # any text; may be empty
+    score: float  # 0 to 1
+    area: Area  # its box, in pixels of the image
+    heat: HeatMap
+    feature: torch.Tensor | None = None  # D, unit length: how it looks; None: not known
