@@ -12,13 +12,17 @@ import sys
 
 from niom_ros.errors import UserError
 from niom_ros.installation import version
-from niom_ros.matching.settings import DEVICES
-from niom_ros.matching.settings import EXTRACTORS
-from niom_ros.matching.settings import Settings
+from niom_ros.matching.parameters import MATCH_PARAMETERS
+from niom_ros.matching.parameters import NETWORK_PARAMETERS
+from niom_ros.matching.parameters import options_of
+from niom_ros.matching.parameters import Parameter
+from niom_ros.matching.parameters import settings_of
 from niom_ros.models.store import megabytes
 from niom_ros.models.store import ModelError
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
+
+MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,10 +66,34 @@ def _add_match(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument('image', metavar='IMAGE', help='image file: where to look')
     command.add_argument('-o', '--output', type=Path, help='write a picture of the matches')
     command.add_argument('--json', type=Path, help='write the result with all points')
-    command.add_argument('--extractor', default=Settings.extractor, help=', '.join(EXTRACTORS))
-    command.add_argument('--device', default=Settings.device, help=', '.join(DEVICES))
-    command.add_argument('--max-keypoints', type=int, default=Settings.max_keypoints)
+    command.add_argument('--label', default='', help='what the reference shows, in words')
+    for parameter in MATCH_OPTIONS:
+        _add_parameter(command, parameter)
     command.set_defaults(run=match)
+
+
+def _add_parameter(command: argparse.ArgumentParser, parameter: Parameter) -> None:
+    flag = f'--{parameter.name.replace("_", "-")}'
+    help_text = parameter.description.replace('%', '%%')
+    if parameter.choices:
+        help_text += f' One of {", ".join(parameter.choices)}.'
+    if isinstance(parameter.default, bool):
+        command.add_argument(
+            flag,
+            action=argparse.BooleanOptionalAction,
+            default=parameter.default,
+            help=help_text,
+        )
+        return
+    if parameter.default != '':
+        help_text += f' Default: {parameter.default}.'
+    command.add_argument(
+        flag,
+        type=type(parameter.default),
+        default=parameter.default,
+        metavar=parameter.name.rpartition('_')[2].upper(),
+        help=help_text,
+    )
 
 
 def match(arguments: argparse.Namespace) -> int:
@@ -73,13 +101,19 @@ def match(arguments: argparse.Namespace) -> int:
     # Here, because torch takes seconds to import.
     from niom_ros.matching.command import match_files
 
-    settings = Settings(
-        extractor=arguments.extractor,
-        device=arguments.device,
-        max_keypoints=arguments.max_keypoints,
-    )
+    values = vars(arguments)
+    for parameter in MATCH_OPTIONS:
+        problem = parameter.problem_with(values[parameter.name])
+        if problem:
+            raise UserError(problem)
     found = match_files(
-        arguments.reference, arguments.image, settings, arguments.output, arguments.json
+        arguments.reference,
+        arguments.image,
+        settings_of(values),
+        options_of(values),
+        arguments.label,
+        arguments.output,
+        arguments.json,
     )
     return 0 if found else 3
 

@@ -1,5 +1,7 @@
 """What `niom match` does: match two image files and say, draw and write what was found."""
 
+from dataclasses import asdict
+from dataclasses import astuple
 import json
 from pathlib import Path
 
@@ -13,23 +15,34 @@ from niom_ros.matching.pictures import draw_report
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.settings import Options
 from niom_ros.matching.settings import Settings
+from niom_ros.semantics.scene import Hints
+from niom_ros.semantics.scene import Scene
 
 
 def match_files(
     reference_path: str,
     image_path: str,
     settings: Settings,
+    options: Options,
+    label: str = '',
     picture: Path | None = None,
     json_file: Path | None = None,
 ) -> bool:
     """Find the reference in the image, report it, and return whether it was found."""
     reference_image, image = read_image(reference_path), read_image(image_path)
     pipeline = Pipeline(settings)
-    reference = pipeline.prepare(reference_image)
-    outcome = pipeline.match(reference, image)
+    reference = pipeline.prepare(
+        reference_image, None, options.limits.min_inliers, Hints(label=label)
+    )
+    outcome = pipeline.match(reference, image, options)
     verdict = outcome.verdict
     print(f'{verdict.status.name}: {verdict.message}')
+    if outcome.weighting != 'none':
+        print(f'reference weights from {outcome.reference_weights.source}')
+        print(f'image weights from {outcome.image_weights.source}')
+        print(f'pairing: {describe_pairs(reference.scene, outcome)}')
     if verdict.reference_to_image is not None:
         print(f'confidence {verdict.confidence:.2f}, homography from reference to image:')
         for row in verdict.reference_to_image:
@@ -40,6 +53,16 @@ def match_files(
         result = as_json(reference, outcome, pipeline.method)
         write_bytes(json_file, json.dumps(result, indent=1).encode())
     return verdict.reference_to_image is not None
+
+
+def describe_pairs(reference: Scene, outcome: MatchOutcome) -> str:
+    """Say which objects were paired, and by what."""
+    pairs = [
+        f'{reference.objects[pair.reference_object].label or "unnamed"} with '
+        f'{outcome.scene.objects[pair.image_object].label or "unnamed"} ({pair.similarity:.2f})'
+        for pair in outcome.paired.pairs
+    ]
+    return ', '.join([*pairs, outcome.paired.how])
 
 
 def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[str, object]:
@@ -61,7 +84,33 @@ def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[st
         'image_points': correspondences.image_points.tolist(),
         'scores': correspondences.scores.tolist(),
         'inliers': verdict.inliers.tolist(),
+        'weighting': outcome.weighting,
+        'reference_weights': listed(correspondences.reference_weights),
+        'image_weights': listed(correspondences.image_weights),
+        'reference_weights_from': outcome.reference_weights.source,
+        'image_weights_from': outcome.image_weights.source,
+        'reference_objects': objects_as_json(reference.scene),
+        'image_objects': objects_as_json(outcome.scene),
+        'pairing': outcome.paired.how,
+        # JSON has no NaN.
+        'object_pairs': [
+            {key: None if value != value else value for key, value in asdict(pair).items()}
+            for pair in outcome.paired.pairs
+        ],
     }
+
+
+def listed(values: np.ndarray | None) -> list[float] | None:
+    """Return an array as JSON has it."""
+    return None if values is None else values.tolist()
+
+
+def objects_as_json(scene: Scene) -> list[dict[str, object]]:
+    """Return the objects of a scene: label, score and box."""
+    return [
+        {'label': seen.label, 'score': seen.score, 'box': list(astuple(seen.area))}
+        for seen in scene.objects
+    ]
 
 
 def write_picture(path: Path, rgb: np.ndarray) -> None:

@@ -12,6 +12,8 @@ class Correspondences:
     reference_points: np.ndarray  # M x 2, float32
     image_points: np.ndarray  # M x 2, float32
     scores: np.ndarray  # M, 0 to 1
+    reference_weights: np.ndarray | None = None  # M, what each descriptor was multiplied with;
+    image_weights: np.ndarray | None = None  # None: not weighted
 
     def __len__(self) -> int:
         """Return the number of correspondences."""

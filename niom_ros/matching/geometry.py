@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 
 from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.settings import Limits
 
 
 class Status(IntEnum):
@@ -51,25 +52,6 @@ class Box:
             [[self.left, self.top], [right, self.top], [right, bottom], [self.left, bottom]],
             np.float64,
         )
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a match must reach to be believed.
-
-    Unrelated pictures give a homography almost every time, so the defaults come from a
-    comparison with them: see the README, 'When it says OK'.
-    """
-
-    score_threshold: float = 0.1  # matches that the network scores lower are dropped
-    reprojection_error: float = 4.0  # pixels of the image within which a match agrees
-    min_inliers: int = 20
-    min_inlier_ratio: float = 0.25
-    min_coverage: float = 0.08  # share of the reference that the agreeing points span
-    min_area_ratio: float = 0.002  # of the found outline to the image
-    max_area_ratio: float = 50.0
-    max_stretch: float = 8.0  # how much longer one direction may become than another
-    max_perspective: float = 30.0  # how much larger one corner may appear than another
 
 
 @dataclass(frozen=True)

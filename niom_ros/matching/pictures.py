@@ -1,4 +1,6 @@
-"""Pictures that show people what was matched."""
+"""Pictures that show people what was matched, and why."""
+
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -8,14 +10,18 @@ from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import warp_points
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.pipeline import Weights
+from niom_ros.semantics.scene import Scene
 
 GREEN = (60, 220, 90)
 RED = (235, 80, 70)
 AMBER = (255, 190, 60)
 CYAN = (70, 210, 255)
+GREY = (150, 150, 150)
 WHITE = (240, 240, 240)
 BACKGROUND = (24, 26, 30)
 
+FONT = cv2.FONT_HERSHEY_SIMPLEX
 BANNER_HEIGHT = 34
 GAP = 8
 MAX_LINES = 80  # more than this and nobody can follow one
@@ -29,11 +35,7 @@ def draw_matches(
 ) -> np.ndarray:
     """Draw reference and image side by side, joined by the correspondences."""
     panels = [image] if reference is None else [reference.image, image]
-    height = min(image.shape[0], 720)
-    scales = [height / panel.shape[0] for panel in panels]
-    natural = sum(p.shape[1] * s for p, s in zip(panels, scales, strict=True))
-    shrink = min(1.0, (max_width - GAP * (len(panels) - 1)) / natural)
-    shrunk = [resized(p, s * shrink) for p, s in zip(panels, scales, strict=True)]
+    shrunk = same_height(panels, max_width)
     canvas, offsets = side_by_side(shrunk)
 
     if reference is not None:
@@ -64,20 +66,124 @@ def draw_overlay(
     return canvas
 
 
-def draw_report(reference: Reference, image: np.ndarray, outcome: MatchOutcome) -> np.ndarray:
-    """Draw the picture of `niom match`: the matches, and if it was found the overlay below."""
-    matches = draw_matches(reference, image, outcome)
-    if outcome.verdict.reference_to_image is None:
-        return matches
-    overlay = draw_overlay(reference, image, outcome.verdict.reference_to_image)
-    overlay = resized(overlay, min(1.0, matches.shape[1] / overlay.shape[1]))
-    report = np.full(
-        (matches.shape[0] + GAP + overlay.shape[0], matches.shape[1], 3), BACKGROUND, np.uint8
+def draw_semantics(
+    reference: Reference, image: np.ndarray, outcome: MatchOutcome, max_width: int = 1280
+) -> np.ndarray:
+    """Draw the objects of both sides, the pairs among them and the heat that made the weights."""
+    scenes = reference.scene, outcome.scene
+    shrunk = same_height([reference.image, image], max_width)
+    sides = []
+    for scene, panel, weights in zip(
+        scenes, shrunk, (outcome.reference_weights, outcome.image_weights), strict=True
+    ):
+        sides.append(draw_heat(panel, scene, weights.objects))
+    canvas, offsets = side_by_side(sides)
+    places = [
+        placement(picture, panel, offset)
+        for picture, panel, offset in zip((reference.image, image), shrunk, offsets, strict=True)
+    ]
+    for scene, place, weights in zip(
+        scenes, places, (outcome.reference_weights, outcome.image_weights), strict=True
+    ):
+        draw_objects(canvas, scene, place, weights.objects)
+    for pair in outcome.paired.pairs:
+        ends = [
+            pixel(warp_points(place, centre_of(scene, index))[0])
+            for scene, place, index in zip(
+                scenes, places, (pair.reference_object, pair.image_object), strict=True
+            )
+        ]
+        cv2.line(canvas, ends[0], ends[1], AMBER, 2, cv2.LINE_AA)
+        middle = (ends[0][0] + ends[1][0]) // 2, (ends[0][1] + ends[1][1]) // 2
+        draw_text(canvas, f'{pair.similarity:.2f}', middle, AMBER)
+    lines = [
+        ('reference weights', weights_line(outcome.reference_weights)),
+        ('image weights', weights_line(outcome.image_weights)),
+        ('pairing', outcome.paired.how),
+    ]
+    return np.vstack(
+        [strip(canvas.shape[1], name, text, AMBER) for name, text in lines] + [canvas]
     )
-    report[: matches.shape[0]] = matches
-    left = (matches.shape[1] - overlay.shape[1]) // 2
-    report[-overlay.shape[0] :, left : left + overlay.shape[1]] = overlay
-    return report
+
+
+def weights_line(weights: Weights) -> str:
+    """Say where weights came from and how large they are."""
+    if weights.values is None or not len(weights.values):
+        return weights.source
+    low, high = float(weights.values.min()), float(weights.values.max())
+    return f'{low:.2f} to {high:.2f}, from {weights.source}'
+
+
+def draw_heat(image: np.ndarray, scene: Scene, objects: Sequence[int]) -> np.ndarray:
+    """Draw the heat of some objects over an image: bright where the weights are large."""
+    height, width = image.shape[:2]
+    heat = np.zeros((height, width), np.float32)
+    for index in objects:
+        heat = np.maximum(heat, scene.objects[index].heat.picture(width, height).cpu().numpy())
+    if not objects:
+        return image.copy()
+    colours = cv2.applyColorMap((255 * heat).astype(np.uint8), cv2.COLORMAP_INFERNO)
+    return cv2.addWeighted(image, 0.45, cv2.cvtColor(colours, cv2.COLOR_BGR2RGB), 0.55, 0)
+
+
+def draw_objects(canvas: np.ndarray, scene: Scene, place: np.ndarray, used: Sequence[int]) -> None:
+    """Draw the boxes of objects with their labels; those that make the weights in colour."""
+    for index, seen in enumerate(scene.objects):
+        colour = CYAN if index in used else GREY
+        corners = np.array(
+            [[seen.area.left, seen.area.top], [seen.area.right, seen.area.bottom]], np.float32
+        )
+        start, end = (pixel(corner) for corner in warp_points(place, corners))
+        cv2.rectangle(canvas, start, end, colour, 2, cv2.LINE_AA)
+        text = f'{seen.label} {seen.score:.2f}'.strip()
+        draw_text(canvas, text, (start[0] + 4, max(start[1] + 14, 14)), colour)
+
+
+def draw_text(
+    canvas: np.ndarray, text: str, place: tuple[int, int], colour: tuple[int, int, int]
+) -> None:
+    """Write a word that is legible on any ground."""
+    for shade, thickness in ((BACKGROUND, 3), (colour, 1)):
+        cv2.putText(canvas, text, place, FONT, 0.45, shade, thickness, cv2.LINE_AA)
+
+
+def centre_of(scene: Scene, index: int) -> np.ndarray:
+    """Return the middle of an object's box (1 x 2)."""
+    area = scene.objects[index].area
+    return np.array([[(area.left + area.right) / 2, (area.top + area.bottom) / 2]], np.float32)
+
+
+def draw_report(reference: Reference, image: np.ndarray, outcome: MatchOutcome) -> np.ndarray:
+    """Draw the picture of `niom match`: the semantics, the matches, and the overlay if found."""
+    parts = [draw_matches(reference, image, outcome)]
+    if outcome.weighting != 'none':
+        parts.insert(0, draw_semantics(reference, image, outcome))
+    if outcome.verdict.reference_to_image is not None:
+        overlay = draw_overlay(reference, image, outcome.verdict.reference_to_image)
+        parts.append(resized(overlay, min(1.0, parts[0].shape[1] / overlay.shape[1])))
+    return stacked(parts)
+
+
+def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return pictures below each other, each in the middle."""
+    width = max(part.shape[1] for part in parts)
+    height = sum(part.shape[0] for part in parts) + GAP * (len(parts) - 1)
+    canvas = np.full((height, width, 3), BACKGROUND, np.uint8)
+    top = 0
+    for part in parts:
+        left = (width - part.shape[1]) // 2
+        canvas[top : top + part.shape[0], left : left + part.shape[1]] = part
+        top += part.shape[0] + GAP
+    return canvas
+
+
+def same_height(panels: Sequence[np.ndarray], max_width: int) -> list[np.ndarray]:
+    """Scale pictures to the height of the last one, and so that a row of them is not too wide."""
+    height = min(panels[-1].shape[0], 720)
+    scales = [height / panel.shape[0] for panel in panels]
+    natural = sum(p.shape[1] * s for p, s in zip(panels, scales, strict=True))
+    shrink = min(1.0, (max_width - GAP * (len(panels) - 1)) / natural)
+    return [resized(p, s * shrink) for p, s in zip(panels, scales, strict=True)]
 
 
 def resized(image: np.ndarray, scale: float) -> np.ndarray:
@@ -142,25 +248,23 @@ def draw_outline(canvas: np.ndarray, box: Box, warp: np.ndarray) -> None:
 
 def banner(width: int, outcome: MatchOutcome) -> np.ndarray:
     """Return a strip of text that says how the match went."""
-    strip = np.full((BANNER_HEIGHT, width, 3), BACKGROUND, np.uint8)
     verdict = outcome.verdict
-    if verdict.status is Status.OK:
-        colour = GREEN
-        text = (
-            f'{int(verdict.inliers.sum())} of {len(outcome.correspondences)} matches agree, '
-            f'confidence {verdict.confidence:.2f}'
-        )
-    else:
-        colour = RED
-        text = verdict.message
-    font = cv2.FONT_HERSHEY_SIMPLEX
-    name = verdict.status.name
-    (name_width, _), _ = cv2.getTextSize(name, font, 0.55, 2)
-    cv2.putText(strip, name, (8, 22), font, 0.55, colour, 2, cv2.LINE_AA)
-    # What does not fit is cut off at the edge of the strip.
-    text = text[:200]
-    cv2.putText(strip, text, (name_width + 20, 22), font, 0.45, WHITE, 1, cv2.LINE_AA)
-    return strip
+    if verdict.status is not Status.OK:
+        return strip(width, verdict.status.name, verdict.message, RED)
+    text = (
+        f'{int(verdict.inliers.sum())} of {len(outcome.correspondences)} matches agree, '
+        f'confidence {verdict.confidence:.2f}'
+    )
+    return strip(width, verdict.status.name, text, GREEN)
+
+
+def strip(width: int, name: str, text: str, colour: tuple[int, int, int]) -> np.ndarray:
+    """Return a line of text; what does not fit is cut off at its edge."""
+    line = np.full((BANNER_HEIGHT, width, 3), BACKGROUND, np.uint8)
+    (name_width, _), _ = cv2.getTextSize(name, FONT, 0.55, 2)
+    cv2.putText(line, name, (8, 22), FONT, 0.55, colour, 2, cv2.LINE_AA)
+    cv2.putText(line, text[:200], (name_width + 20, 22), FONT, 0.45, WHITE, 1, cv2.LINE_AA)
+    return line
 
 
 def pixel(point: np.ndarray) -> tuple[int, int]:

@@ -4,45 +4,73 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
+from dataclasses import replace
 import time
 
 import cv2
 import numpy as np
+import torch
 
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.features import Features
 from niom_ros.matching.features import SMALLEST_SIDE
 from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.images import check_size
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
-from niom_ros.matching.matcher import LightGlueMatcher
+from niom_ros.matching.matchers import load_matcher
 from niom_ros.matching.settings import choose_device
+from niom_ros.matching.settings import Limits
+from niom_ros.matching.settings import Options
 from niom_ros.matching.settings import Settings
+from niom_ros.matching.settings import SettingsError
+from niom_ros.matching.settings import Weighting
+from niom_ros.matching.weighting import one_heat
+from niom_ros.matching.weighting import weighted
+from niom_ros.matching.weighting import weights_of
 from niom_ros.models.store import ModelStore
+from niom_ros.semantics.detectors.loading import load_detector
+from niom_ros.semantics.drawings import drawing_likeness
+from niom_ros.semantics.labels import LabelEmbedder
+from niom_ros.semantics.pairing import pair_objects
+from niom_ros.semantics.pairing import PairedObjects
+from niom_ros.semantics.scene import Hints
+from niom_ros.semantics.scene import Scene
+from niom_ros.semantics.scene import SceneReader
 
 PLENTY_OF_KEYPOINTS = 500
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What to look for: a picture with its features, computed once."""
+    """What to look for: a picture with its features and objects, computed once."""
 
     image: np.ndarray
     features: Features
+    scene: Scene
     box: Box  # around the part of the picture that counts
     counting_area: int  # pixels of the box that are not masked
     matchability: float  # 0 hopeless, 1 as rich in keypoints as a textured photo
+    drawing: bool  # whether it is lines on paper
+    drawing_likeness: float  # 0 to 1
 
     @property
     def size(self) -> tuple[int, int]:
         """Return width and height of the picture in pixels."""
         return self.image.shape[1], self.image.shape[0]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What the descriptors of one image were multiplied with, and why."""
+
+    values: torch.Tensor | None  # N; None: not weighted
+    objects: tuple[int, ...]  # the objects of the scene whose heat was used
+    source: str  # what the weights came from, or why there are none
 
 
 @dataclass(frozen=True)
@@ -53,6 +81,11 @@ class MatchOutcome:
     correspondences: Correspondences = field(default_factory=Correspondences.none)
     image_keypoints: int = 0
     stage_seconds: dict[str, float] = field(default_factory=dict)
+    scene: Scene = field(default_factory=Scene)
+    paired: PairedObjects = field(default_factory=PairedObjects)
+    weighting: str = 'none'
+    reference_weights: Weights = Weights(None, (), 'none')
+    image_weights: Weights = Weights(None, (), 'none')
 
     @classmethod
     def without_matches(cls, status: Status, message: str) -> 'MatchOutcome':
@@ -67,21 +100,30 @@ class Pipeline:
         """Load the networks from the model store."""
         store = store or ModelStore()
         device = choose_device(settings.device)
+        if settings.precision == 'half' and device.type != 'cuda':
+            raise SettingsError("precision 'half' is for CUDA GPUs: use 'single' on the CPU")
         self.device = device.type
-        self.method = f'{settings.extractor}+lightglue'
+        self.method = f'{settings.extractor}+{settings.matcher}'
+        self.detector = settings.detector
+        self._half = settings.precision == 'half'
         self._plenty = min(PLENTY_OF_KEYPOINTS, settings.max_keypoints)
         self._extractor = Extractor(settings, store, device)
-        self._matcher = LightGlueMatcher(settings.extractor, store, device)
+        self._matcher = load_matcher(settings, store, device)
+        detector = load_detector(settings, store, device)
+        self._reader = SceneReader(detector, settings.fallback, device)
+        self._embedder = LabelEmbedder(store, device, settings.clip_path, settings.clip_model)
 
     def prepare(
         self,
         image: np.ndarray,
         mask: np.ndarray | None = None,
         fewest_keypoints: int = Limits.min_inliers,
+        hints: Hints | None = None,
     ) -> Reference:
         """Make a reference of an RGB image; where the mask is 0, the image does not count."""
         height, width = image.shape[:2]
         check_size(width, height)
+        hints = hints or Hints()
         box = Box(0, 0, width, height)
         counting_area = box.area
         if mask is not None:
@@ -99,10 +141,11 @@ class Pipeline:
                 f'{shrunk[0]} x {shrunk[1]} after shrinking it to max_image_side: '
                 f'it needs at least {SMALLEST_SIDE} in each direction'
             )
-        # Only this part, so that its rest takes neither resolution nor keypoints from it.
-        features = self._extractor.extract(box.part_of(image)).moved(
-            box.left, box.top, width, height
-        )
+        with self._precision():
+            # Only this part, so that its rest takes neither resolution nor keypoints from it.
+            features = self._extractor.extract(box.part_of(image)).moved(
+                box.left, box.top, width, height
+            )
         if mask is not None:
             features = features.inside(mask)
         if len(features) < fewest_keypoints:
@@ -111,16 +154,28 @@ class Pipeline:
                 f'{fewest_keypoints} must be found again: '
                 'use a picture with more detail, a sharper one, or a larger region'
             )
-        matchability = min(1.0, len(features) / self._plenty)
-        return Reference(image, features, box, counting_area, matchability)
+        likeness = drawing_likeness(box.part_of(image))
+        drawing = likeness >= 0.5 if hints.drawing is None else hints.drawing
+        with self._precision():
+            scene = self._reader.read_reference(image, replace(hints, drawing=drawing), mask)
+        return Reference(
+            image,
+            features,
+            scene.at(features.keypoints),
+            box,
+            counting_area,
+            min(1.0, len(features) / self._plenty),
+            drawing,
+            likeness,
+        )
 
     def match(
-        self, reference: Reference, image: np.ndarray, limits: Limits | None = None
+        self, reference: Reference, image: np.ndarray, options: Options | None = None
     ) -> MatchOutcome:
         """Find the reference in an RGB image."""
-        limits = limits or Limits()
+        options = options or Options()
         seconds: dict[str, float] = {}
-        with timed('extract', seconds):
+        with timed('extract', seconds), self._precision():
             features = self._extractor.extract(image)
         if len(features) < 4:
             message = (
@@ -129,16 +184,108 @@ class Pipeline:
             )
             verdict = Verdict(Status.NO_KEYPOINTS, message, np.zeros(0, bool))
             return MatchOutcome(verdict, Correspondences.none(), len(features), seconds)
+        scene, paired = Scene(), PairedObjects()
+        if options.weighting.kind != 'none':
+            with timed('detect', seconds), self._precision():
+                scene = self._reader.read_image(image).at(features.keypoints)
+            with timed('pair', seconds):
+                paired = pair_objects(
+                    reference.scene.objects, scene.objects, options.pairing, self._embedder
+                )
+        reference_weights, image_weights = weights_for(
+            reference.scene, scene, paired, options.weighting
+        )
         with timed('match', seconds):
-            correspondences = self._matcher.match(
-                reference.features, features, limits.score_threshold
+            correspondences = self._correspondences(
+                reference.features, features, reference_weights, image_weights, options
             )
         with timed('verify', seconds):
             image_box = Box(0, 0, features.width, features.height)
             verdict = locate(
-                correspondences, reference.box, reference.counting_area, image_box, limits
+                correspondences,
+                reference.box,
+                reference.counting_area,
+                image_box,
+                options.limits,
             )
-        return MatchOutcome(verdict, correspondences, len(features), seconds)
+        return MatchOutcome(
+            verdict,
+            correspondences,
+            len(features),
+            seconds,
+            scene,
+            paired,
+            options.weighting.kind,
+            reference_weights,
+            image_weights,
+        )
+
+    def _correspondences(
+        self,
+        reference: Features,
+        image: Features,
+        reference_weights: Weights,
+        image_weights: Weights,
+        options: Options,
+    ) -> Correspondences:
+        if not len(reference) or not len(image):
+            return Correspondences.none()
+        stage = options.weighting.stage
+        matches = self._matcher.match(
+            self._weighted(reference, reference_weights.values, stage),
+            self._weighted(image, image_weights.values, stage),
+            options.limits.score_threshold,
+        )
+        return Correspondences(
+            reference.keypoints[matches.reference_index].cpu().numpy(),
+            image.keypoints[matches.image_index].cpu().numpy(),
+            matches.scores.cpu().numpy(),
+            chosen(reference_weights.values, matches.reference_index),
+            chosen(image_weights.values, matches.image_index),
+        )
+
+    def _weighted(self, features: Features, weights: torch.Tensor | None, stage: str) -> Features:
+        if weights is None:
+            return self._matcher.project(features)
+        if stage == 'before':
+            return self._matcher.project(times(features, weights))
+        return times(self._matcher.project(features), weights)
+
+    def _precision(self) -> torch.autocast:
+        return torch.autocast(self.device, torch.float16, enabled=self._half)
+
+
+def weights_for(
+    reference: Scene, image: Scene, paired: PairedObjects, weighting: Weighting
+) -> tuple[Weights, Weights]:
+    """Return the weights of the keypoints on both sides, and what they came from."""
+    if weighting.kind == 'none':
+        nothing = Weights(None, (), 'none: weighting is off')
+        return nothing, nothing
+    sides = []
+    for scene, partner in (
+        (reference, [pair.reference_object for pair in paired.pairs]),
+        (image, [pair.image_object for pair in paired.pairs]),
+    ):
+        objects = tuple(partner) if paired.decided else tuple(range(len(scene.objects)))
+        heat = scene.choose(objects)
+        if heat is None:
+            why = scene.source if not scene.objects else 'none: no object has a partner'
+            sides.append(Weights(None, (), why))
+        else:
+            values = weights_of(one_heat(heat, weighting.aggregation), weighting)
+            sides.append(Weights(values, objects, scene.source))
+    return sides[0], sides[1]
+
+
+def times(features: Features, weights: torch.Tensor) -> Features:
+    """Return features with their descriptors multiplied with the weights."""
+    return replace(features, descriptors=weighted(features.descriptors, weights))
+
+
+def chosen(weights: torch.Tensor | None, index: torch.Tensor) -> np.ndarray | None:
+    """Return the weights of the matched keypoints."""
+    return None if weights is None else weights[index].float().cpu().numpy()
 
 
 @contextmanager

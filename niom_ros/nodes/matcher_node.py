@@ -1,6 +1,7 @@
 """The matcher node: finds the reference in every camera frame it has time for."""
 
 from array import array
+from dataclasses import asdict
 from dataclasses import dataclass
 import sys
 from threading import Thread
@@ -12,32 +13,36 @@ from rclpy.qos import ReliabilityPolicy
 from sensor_msgs.msg import Image
 import torch
 
-from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import read_image
+from niom_ros.matching.parameters import MATCHER_PARAMETERS
+from niom_ros.matching.parameters import options_of
+from niom_ros.matching.parameters import settings_of
 from niom_ros.matching.pictures import draw_matches
+from niom_ros.matching.pictures import draw_semantics
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
 from niom_ros.matching.settings import default_threads
-from niom_ros.matching.settings import Settings
+from niom_ros.msg import DetectedObject
 from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
+from niom_ros.msg import ObjectPair
 from niom_ros.nodes.image_conversion import message_to_rgb
 from niom_ros.nodes.image_conversion import rgb_to_message
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.parameters import declare
-from niom_ros.nodes.parameters import MATCHER_PARAMETERS
 from niom_ros.nodes.parameters import read
 from niom_ros.nodes.reference_request import check_request
 from niom_ros.nodes.reference_request import NoCameraImage
 from niom_ros.nodes.reference_request import refusal
+from niom_ros.nodes.reference_request import requested_hints
 from niom_ros.nodes.reference_request import requested_mask
+from niom_ros.semantics.scene import Scene
 from niom_ros.srv import SetReference
 
-NO_WEIGHTS = 'none: this version does not weight descriptors'
 OLDEST_CURRENT_FRAME = 5.0  # seconds since it arrived
 POOR_MATCHABILITY = 0.2
 
@@ -61,20 +66,13 @@ class MatcherNode(Node):
         declare(self, MATCHER_PARAMETERS)
         values = read(self, MATCHER_PARAMETERS)
         torch.set_num_threads(values['threads'] or default_threads())
-        self._pipeline = Pipeline(
-            Settings(
-                extractor=values['extractor'],
-                device=values['device'],
-                max_keypoints=values['max_keypoints'],
-                max_image_side=values['max_image_side'],
-            )
-        )
+        self._pipeline = Pipeline(settings_of(values))
         self._named: NamedReference | None = None
         self._revision = 0
         self._apply(values)
         if values['reference_path']:
             picture = read_image(values['reference_path'])
-            reference = self._pipeline.prepare(picture, None, self._limits.min_inliers)
+            reference = self._pipeline.prepare(picture, None, self._options.limits.min_inliers)
             self._keep(reference, name='', label='')
 
         # Reliable, so that every subscriber connects; one deep, so that nobody reads old news.
@@ -82,6 +80,7 @@ class MatcherNode(Node):
         self._match_publisher = self.create_publisher(MatchResult, '~/match', outputs)
         self._homography_publisher = self.create_publisher(Homography, '~/homography', outputs)
         self._debug_publisher = self.create_publisher(Image, '~/debug_image', outputs)
+        self._heatmap_publisher = self.create_publisher(Image, '~/heatmap_image', outputs)
 
         self._frames: NewestFrame[Image] = NewestFrame()
         reliable = values['reliable_image']
@@ -111,13 +110,7 @@ class MatcherNode(Node):
     # Parameters
 
     def _apply(self, values: dict) -> None:
-        self._limits = Limits(
-            score_threshold=values['score_threshold'],
-            reprojection_error=values['reprojection_error'],
-            min_inliers=values['min_inliers'],
-            min_inlier_ratio=values['min_inlier_ratio'],
-            min_coverage=values['min_coverage'],
-        )
+        self._options = options_of(values)
         self._debug_width = values['debug_image_width']
 
     # The reference
@@ -141,7 +134,9 @@ class MatcherNode(Node):
         check_request(request)
         picture = self._requested_picture(request, response)
         mask = requested_mask(request, picture.shape[:2])
-        reference = self._pipeline.prepare(picture, mask, self._limits.min_inliers)
+        hints = requested_hints(request, picture.shape[:2])
+        fewest = self._options.limits.min_inliers
+        reference = self._pipeline.prepare(picture, mask, fewest, hints)
         return self._keep(reference, request.id, request.label)
 
     def _requested_picture(
@@ -172,17 +167,26 @@ class MatcherNode(Node):
         response.id = named.id
         response.revision = named.revision
         response.width, response.height = reference.size
-        response.kind = SetReference.Request.KIND_PHOTO
+        request = SetReference.Request
+        response.kind = request.KIND_DRAWING if reference.drawing else request.KIND_PHOTO
+        likeness = reference.drawing_likeness
+        response.kind_confidence = likeness if reference.drawing else 1 - likeness
         response.keypoints = len(reference.features)
         response.matchability = reference.matchability
-        response.weights_from = NO_WEIGHTS
+        response.objects = object_messages(reference.scene)
+        response.weights_from = reference.scene.source
         if reference.matchability < POOR_MATCHABILITY:
             response.warnings.append(
                 f'only {len(reference.features)} distinct points: it will be hard to find'
             )
+        if not reference.scene.objects and self._options.weighting.kind != 'none':
+            response.warnings.append(
+                f'no semantic weights ({reference.scene.source}): '
+                'mark objects or give a label to help it'
+            )
         response.message = (
             f"looking for '{named.id}', {response.width} x {response.height} pixels "
-            f'with {response.keypoints} keypoints'
+            f'with {response.keypoints} keypoints; weights from {response.weights_from}'
         )
         self.get_logger().info(response.message)
 
@@ -213,7 +217,9 @@ class MatcherNode(Node):
             )
         if not self.context.ok():
             return
-        result = result_message(message, named, outcome, self._pipeline.method)
+        result = result_message(message, named, outcome)
+        result.method = self._pipeline.method
+        result.detector = self._pipeline.detector
         result.frames_received, result.frames_dropped = self._frames.counts
         result.latency = (self.get_clock().now().nanoseconds - nanoseconds(message)) / 1e9
         self._homography_publisher.publish(result.homography)
@@ -222,17 +228,20 @@ class MatcherNode(Node):
             reference = named.reference if named else None
             picture = draw_matches(reference, image, outcome, self._debug_width)
             self._debug_publisher.publish(rgb_to_message(picture, message.header))
+        if image is not None and named and self._heatmap_publisher.get_subscription_count():
+            picture = draw_semantics(named.reference, image, outcome, self._debug_width)
+            self._heatmap_publisher.publish(rgb_to_message(picture, message.header))
 
     def _match(self, named: NamedReference | None, image: np.ndarray) -> MatchOutcome:
         if named is None:
             return MatchOutcome.without_matches(
                 Status.NO_REFERENCE, 'nothing to look for: call ~/set_reference'
             )
-        return self._pipeline.match(named.reference, image, self._limits)
+        return self._pipeline.match(named.reference, image, self._options)
 
 
 def result_message(
-    message: Image, named: NamedReference | None, outcome: MatchOutcome, method: str
+    message: Image, named: NamedReference | None, outcome: MatchOutcome
 ) -> MatchResult:
     """Return an outcome as a message, with stamp and frame of the camera image."""
     verdict, correspondences = outcome.verdict, outcome.correspondences
@@ -256,15 +265,19 @@ def result_message(
         image_keypoints=outcome.image_keypoints,
         check_names=list(verdict.checks),
         check_values=list(verdict.checks.values()),
-        method=method,
-        detector='none',
-        weighting='none',
-        reference_weights_from=NO_WEIGHTS,
-        image_weights_from=NO_WEIGHTS,
-        pairing='none',
+        weighting=outcome.weighting,
+        reference_weights_from=outcome.reference_weights.source,
+        image_weights_from=outcome.image_weights.source,
+        image_objects=object_messages(outcome.scene),
+        object_pairs=[ObjectPair(**asdict(pair)) for pair in outcome.paired.pairs],
+        pairing=outcome.paired.how,
         stage_names=list(outcome.stage_seconds),
         stage_seconds=list(outcome.stage_seconds.values()),
     )
+    if correspondences.reference_weights is not None:
+        result.reference_weight = floats(correspondences.reference_weights)
+    if correspondences.image_weights is not None:
+        result.image_weight = floats(correspondences.image_weights)
     if verdict.reference_to_image is not None:
         homography.source = Homography.MATCHED
         homography.matched_stamp = message.header.stamp
@@ -274,11 +287,27 @@ def result_message(
         homography.reference_revision = named.revision
         homography.reference_width, homography.reference_height = named.reference.size
         result.reference_label = named.label
+        result.reference_objects = object_messages(named.reference.scene)
         result.reference_keypoints = len(named.reference.features)
         result.tried_reference_ids = [named.id]
         result.tried_confidences = [verdict.confidence]
     result.homography = homography
     return result
+
+
+def object_messages(scene: Scene) -> list[DetectedObject]:
+    """Return the objects of a scene as messages, which count from the picture's edge."""
+    return [
+        DetectedObject(
+            label=seen.label,
+            score=seen.score,
+            x=seen.area.left + 0.5,
+            y=seen.area.top + 0.5,
+            width=seen.area.width,
+            height=seen.area.height,
+        )
+        for seen in scene.objects
+    ]
 
 
 def nanoseconds(message: Image) -> int:

@@ -1,5 +1,7 @@
 """What a client asks for with SetReference: whether it is allowed, and what it means."""
 
+import math
+
 import numpy as np
 from sensor_msgs.msg import Image
 
@@ -7,9 +9,13 @@ from niom_ros.errors import UserError
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.nodes.image_conversion import message_to_rgb
+from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.scene import Hints
+from niom_ros.semantics.scene import MarkedObject
 from niom_ros.srv import SetReference
 
 LONGEST_TEXT = 256  # characters of an id or a label
+MOST_OBJECTS = 100
 
 
 class BadRequest(UserError):
@@ -29,20 +35,45 @@ def check_request(request: SetReference.Request) -> None:
         raise BadRequest('page is only for files: leave it 0')
     check_text('id', request.id)
     check_text('label', request.label)
+    if len(request.objects) > MOST_OBJECTS:
+        raise BadRequest(f'{len(request.objects)} objects are given: use at most {MOST_OBJECTS}')
+    for given in request.objects:
+        check_text('the label of an object', given.label)
     if request.kind > SetReference.Request.KIND_DRAWING:
         raise BadRequest(f'kind {request.kind} is unknown: use one of the KIND constants')
     unsupported = {
         'landmarks': request.landmark_names or request.landmark_x or request.landmark_y,
         'physical_width': request.physical_width,
-        'kind DRAWING': request.kind == SetReference.Request.KIND_DRAWING,
         'keep_selection': request.keep_selection,
-        'objects': request.objects,
         'page_dpi': request.page_dpi,
         'do_rectify of the region': request.region.do_rectify,
     }
     for field, value in unsupported.items():
         if value:
             raise BadRequest(f'{field} is not supported by this version')
+
+
+def requested_hints(request: SetReference.Request, shape: tuple[int, int]) -> Hints:
+    """Return what the client knows about the picture: its label, kind and objects."""
+    height, width = shape
+    objects = []
+    for given in request.objects:
+        numbers = given.x, given.y, given.width, given.height
+        name = f"object '{given.label}'"
+        if not all(map(math.isfinite, numbers)) or given.width <= 0 or given.height <= 0:
+            raise BadRequest(f'{name} has no box: give x, y and a width and height above 0')
+        # The message counts from the picture's edge, the library from its first pixel's centre.
+        left, top = given.x - 0.5, given.y - 0.5
+        area = Area(left, top, left + given.width, top + given.height)
+        inside = area.within(width, height)
+        if inside.width <= 0 or inside.height <= 0:
+            raise BadRequest(f'{name} lies outside of the {width} x {height} picture')
+        objects.append(MarkedObject(given.label, inside))
+    kinds = {
+        SetReference.Request.KIND_PHOTO: False,
+        SetReference.Request.KIND_DRAWING: True,
+    }
+    return Hints(request.label, tuple(objects), kinds.get(request.kind))
 
 
 def is_given(image: Image) -> bool:

@@ -51,6 +51,12 @@ class Frame:
     shift_x: float = 0.0
     shift_y: float = 0.0
 
+    @classmethod
+    def spanning(cls, width: int, height: int, rows: int, columns: int) -> 'Frame':
+        """Return the frame of a grid that covers the whole image."""
+        scale_x, scale_y = columns / width, rows / height
+        return cls(width, height, scale_x, scale_y, scale_x / 2 - 0.5, scale_y / 2 - 0.5)
+
     @property
     def area(self) -> Area:
         """Return the whole image."""

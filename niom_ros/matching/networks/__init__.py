@@ -1,0 +1,1 @@
+"""Networks that no package offers under a free licence, written from their papers."""

@@ -1,0 +1,588 @@
+"""Any YOLO that was exported to ONNX, by the path of its file.
+
+How to read a model is found out when it is loaded: from the shapes of its input and outputs, from
+its metadata, and from what it says about a grey image. Three kinds of outputs can be read:
+
+decoded scores    One box for each anchor of each cell of the grids: 1 x N x (5 + C) with
+                  objectness (YOLOv5, YOLOv7), or 1 x (4 + C) x N or 1 x N x (4 + C) without
+                  (YOLOv8 and later). The rows are the cells of the grids in order, so the scores
+                  become maps again. Mask coefficients are ignored.
+finished boxes    1 x N x 6 (YOLOv10 and later, or exported with NMS) or N x 7 (YOLOv7 with NMS).
+                  There is no grid: a heat map is the box, filled.
+raw heads         Each 1 x A(5 + C) x h x w or 1 x A x h x w x (5 + C), if the metadata holds what
+                  it takes to decode boxes: 'anchors', a list for each output of widths and heights
+                  in pixels, 'box_formula', which is 'darknet' (YOLOv3, YOLOv4) or 'yolov5' (also
+                  YOLOv7), and for 'darknet' possibly 'scale_x_y'.
+
+The input is RGB from 0 to 1, 1 x 3 x H x W. Without gradients and without the bias of the last
+convolution, the evidence of a cell is the probability of the class. It is larger than 0
+everywhere, but heat maps begin at their smallest value. Times objectness it would be a worse map:
+only the cell in the middle of an object claims it.
+"""
+
+import ast
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+
+from niom_ros.matching.settings import SettingsError
+from niom_ros.semantics.cam import CLOSED_FORM
+from niom_ros.semantics.detectors.grid_detector import DetectorOptions
+from niom_ros.semantics.detectors.grid_detector import GridDetector
+from niom_ros.semantics.detectors.grid_detector import Letterbox
+from niom_ros.semantics.detectors.grid_detector import Level
+from niom_ros.semantics.detectors.grid_detector import Look
+
+CAN_READ = (
+    'readable are YOLOs whose output is 1 x boxes x numbers or 1 x numbers x boxes with boxes '
+    'decoded to pixels, finished boxes (1 x boxes x 6), or raw heads with metadata '
+    "'anchors' and 'box_formula'"
+)
+DTYPES = {'tensor(float)': np.float32, 'tensor(float16)': np.float16}
+STRIDES = (4, 8, 16, 32, 64, 128)  # pixels from cell to cell that YOLOs have
+MOST_ANCHORS = 9
+USUAL_SIDE = 640  # of the input where neither its shape nor the metadata says
+# Sizes that differ and that every stride divides: a model must show which axis is which.
+TRIAL_WIDTH, TRIAL_HEIGHT = 640, 512
+# Boxes lie on their cells, give or take a few cells. In another order they would lie anywhere, a
+# third of the image away on average.
+FARTHEST = 0.15
+UNNAMED_CLASSES = 2000  # finished boxes do not tell how many there are; more than any dataset has
+
+
+class Unreadable(Exception):
+    """What is in the file cannot be read as a YOLO; the message says what was seen."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to read the outputs of a model. Subclasses read them."""
+
+    classes: int | None  # None: the outputs do not tell
+
+    @property
+    def multiple(self) -> int:
+        """Return a number of pixels that divides the sides of an input of any size."""
+        return 32
+
+    def levels(
+        self, outputs: Sequence[torch.Tensor], width: int, height: int
+    ) -> tuple[Level, ...]:
+        """Return what the outputs say about an input of this size."""
+        raise NotImplementedError
+
+
+class OnnxYolo(GridDetector):
+    """Detects with an exported YOLO."""
+
+    def __init__(
+        self,
+        model: 'OnnxModel',
+        layout: Layout,
+        labels: tuple[str, ...],
+        options: DetectorOptions,
+        device: torch.device,
+    ) -> None:
+        """Take a model, how to read it, and the names of its classes."""
+        super().__init__(options, device)
+        self.name = f'onnx:{model.path.name}'
+        self.labels = labels
+        self._model = model
+        self._layout = layout
+
+    def letterbox(self, width: int, height: int) -> Letterbox:
+        """Return how an image of this size is fitted into the network's input."""
+        return self._model.letterbox(width, height, self._layout.multiple)
+
+    def look(self, pixels: torch.Tensor) -> Look:
+        """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
+        height, width = pixels.shape[-2:]
+        try:
+            return Look(self._layout.levels(self._model.run(pixels), width, height))
+        except Unreadable as fault:
+            raise SettingsError(f'{self._model.path}: {fault}') from None
+
+
+def load_onnx_yolo(
+    path: Path | str,
+    labels: Path | str | None,
+    options: DetectorOptions,
+    device: torch.device,
+) -> OnnxYolo:
+    """Load a YOLO that was exported to ONNX; labels come from a text file with one on each line.
+
+    Without such a file they come from the metadata, and without these they are numbers.
+    """
+    if options.cam != CLOSED_FORM:
+        raise SettingsError(
+            f"cam '{options.cam}' needs gradients, which ONNX models do not give: use "
+            f"cam '{CLOSED_FORM}', or another detector (the .pt file of an ultralytics model "
+            "works with detector 'ultralytics')"
+        )
+    path = existing_file(path, 'detector_path')
+    given = read_labels(existing_file(labels, 'detector_labels')) if labels else None
+    try:
+        model = OnnxModel(path, device)
+        named = class_names(model.metadata)
+        known = [len(names) for names in (named, given) if names is not None]
+        layout = recognise(model.try_out(), known)
+    except Unreadable as fault:
+        raise SettingsError(f'{path} cannot be used as a detector: {fault}') from None
+    names = named if given is None else given
+    if names is None:
+        names = tuple(f'class {n}' for n in range(layout.classes or UNNAMED_CLASSES))
+    if layout.classes not in (None, len(names)):
+        source = 'its own metadata' if given is None else str(labels)
+        raise SettingsError(
+            f'{path} scores {layout.classes} classes, but {source} has {len(names)} labels: '
+            'set detector_labels to a text file with one line for each class'
+        )
+    if isinstance(layout, FinishedBoxes):
+        layout = replace(layout, classes=len(names))
+        # Without a grid, the box is all that a heat map can show.
+        options = replace(options, gated=True)
+    return OnnxYolo(model, layout, names, options, device)
+
+
+def existing_file(path: Path | str, setting: str) -> Path:
+    """Return the path of a file, after making sure that there is one."""
+    path = Path(path).expanduser().absolute()
+    try:
+        path.stat()
+    except OSError as error:
+        raise SettingsError(
+            f'{path} cannot be read ({error.strerror}): set {setting} to a file that exists'
+        ) from None
+    if path.is_dir():
+        raise SettingsError(f'{path} is a folder: set {setting} to a file')
+    return path
+
+
+def read_labels(path: Path) -> tuple[str, ...]:
+    """Return the lines of a label file; those that are empty count, except at the end."""
+    try:
+        text = path.read_text(encoding='utf-8-sig')
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f'{path} cannot be read as labels ({error}): '
+            'set detector_labels to a text file in UTF-8 with one label a line'
+        ) from None
+    return tuple(line.strip() for line in text.rstrip().split('\n')) if text.strip() else ()
+
+
+class OnnxModel:
+    """An ONNX file with one input for an image, ready to run."""
+
+    def __init__(self, path: Path, device: torch.device) -> None:
+        """Load the file, and find out what its input must be like."""
+        self.path = path
+        self._session = open_session(path, device)
+        self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
+        inputs = self._session.get_inputs()
+        shown = ', '.join(f'{i.name} ({spelled(i.shape)}, {i.type})' for i in inputs)
+        if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in DTYPES:
+            raise Unreadable(
+                f'it takes {shown}: export it with one input 1 x 3 x height x width '
+                'of float32 or float16'
+            )
+        batch, channels, height, width = (
+            length if isinstance(length, int) else None for length in inputs[0].shape
+        )
+        if batch not in (1, None) or channels not in (3, None):
+            raise Unreadable(
+                f'it takes {shown}: export it for one image of three colours, in the order '
+                '1 x 3 x height x width'
+            )
+        self._input: str = inputs[0].name
+        self._dtype = DTYPES[inputs[0].type]
+        self._width: int | None = width
+        self._height: int | None = height
+
+    def letterbox(self, width: int, height: int, multiple: int) -> Letterbox:
+        """Return how an image of this size is fitted into the network's input."""
+        sides = flat_numbers(literal(self.metadata, 'imgsz'))
+        side = int(max(sides)) if sides and max(sides) >= multiple else USUAL_SIDE
+        if self._width is None and self._height is None:
+            return Letterbox.fit(width, height, side, multiple)
+        return Letterbox.fit_exactly(width, height, self._width or side, self._height or side)
+
+    def try_out(self) -> 'Trial':
+        """Run the network on a grey image."""
+        width, height = self._width or TRIAL_WIDTH, self._height or TRIAL_HEIGHT
+        outputs = self.run(torch.full((1, 3, height, width), 0.5))
+        shown = ', '.join(
+            f'{described.name} ({spelled(output.shape)})'
+            for described, output in zip(self._session.get_outputs(), outputs, strict=True)
+        )
+        told = f'it gives {shown} for an input of 1 x 3 x {height} x {width}'
+        return Trial(self.metadata, outputs, width, height, told)
+
+    def run(self, pixels: torch.Tensor) -> list[torch.Tensor]:
+        """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
+        array = pixels.cpu().numpy().astype(self._dtype)
+        try:
+            outputs = self._session.run(None, {self._input: array})
+            arrays = [np.asarray(output, np.float32) for output in outputs]
+        except Exception as error:  # onnxruntime's errors have no other root in common
+            raise Unreadable(
+                f'it does not run on an input of {spelled(array.shape)} ({one_line(error)})'
+            ) from None
+        return [torch.from_numpy(output).to(pixels.device) for output in arrays]
+
+
+def open_session(path: Path, device: torch.device) -> onnxruntime.InferenceSession:
+    """Load an ONNX file, on the GPU if onnxruntime can use it and the device is one."""
+    wanted = ['CPUExecutionProvider']
+    if device.type == 'cuda':
+        wanted.insert(0, 'CUDAExecutionProvider')
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = torch.get_num_threads()
+    settings.log_severity_level = 3  # errors only; they are raised as well
+    available = onnxruntime.get_available_providers()
+    try:
+        return onnxruntime.InferenceSession(
+            str(path), settings, providers=[name for name in wanted if name in available]
+        )
+    except Exception as error:  # onnxruntime's errors have no other root in common
+        raise Unreadable(
+            f'onnxruntime cannot load it ({one_line(error)}): use a file in the ONNX format'
+        ) from None
+
+
+def spelled(shape: Sequence[Any]) -> str:
+    """Write a shape the way people read it: 1 x 3 x 640 x 640."""
+    return ' x '.join(map(str, shape)) or 'one number'
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error without its line breaks."""
+    return ' '.join(str(error).split())
+
+
+def literal(metadata: Mapping[str, str], key: str) -> Any:
+    """Return the value of a Python literal in the metadata; None where there is none."""
+    try:
+        return ast.literal_eval(metadata[key])
+    except (KeyError, ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def flat_numbers(value: Any) -> list[float]:
+    """Return the numbers of a list of lists, in order; nothing if anything else is in it."""
+    if isinstance(value, int | float):
+        return [float(value)]
+    if not isinstance(value, list | tuple):
+        return []
+    parts = [flat_numbers(part) for part in value]
+    return [number for part in parts for number in part] if all(parts) else []
+
+
+def class_names(metadata: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return the names that ultralytics writes into its files: {0: 'person', 1: 'bicycle'}."""
+    names = literal(metadata, 'names')
+    if isinstance(names, list | tuple):
+        names = dict(enumerate(names))
+    if not isinstance(names, dict) or not names:
+        return None
+    by_number = {str(number): str(name) for number, name in names.items()}
+    numbers = [str(number) for number in range(len(by_number))]
+    return tuple(by_number[n] for n in numbers) if by_number.keys() == set(numbers) else None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a model says about a grey image."""
+
+    metadata: Mapping[str, str]
+    outputs: Sequence[torch.Tensor]
+    width: int  # of the image
+    height: int
+    told: str  # the same in words
+
+    def unreadable(self, why: str) -> Unreadable:
+        """Return the error that says what was seen, what is wrong with it, and what would do."""
+        return Unreadable(f'{self.told}{why}; {CAN_READ}')
+
+
+def recognise(trial: Trial, known: Sequence[int]) -> Layout:
+    """Find out how to read a model; `known` are counts of classes, the most reliable first."""
+    task = trial.metadata.get('task', 'detect')
+    if task not in ('detect', 'segment'):
+        raise Unreadable(f"its task is '{task}': use a model for 'detect' or 'segment'")
+    outputs = trial.outputs
+    flat = [n for n, output in enumerate(outputs) if output.ndim == 3 and len(output) == 1]
+    deep = [output for output in outputs if output.ndim == 4]
+    if len(flat) == 1:
+        # The other output of models for segmentation: prototypes of masks.
+        masks = deep[0].shape[1] if len(deep) == 1 else 0
+        return recognise_rows(trial, flat[0], masks, known)
+    if len(outputs) == 1 and outputs[0].ndim == 2 and outputs[0].shape[1] == 7:
+        return checked(FinishedBoxes(None, 0, slice(1, 5), score=6, label=5), trial)
+    # 1 x A(5 + C) x h x w and 1 x A x h x w x (5 + C) have their rows on the same axis.
+    heads = [output for output in outputs if output.ndim in (4, 5) and len(output) == 1]
+    heights = {-(-trial.height // stride) for stride in STRIDES}
+    if len(heads) == len(outputs) and heights.issuperset(head.shape[2] for head in heads):
+        return RawHeads.of_metadata(trial)
+    raise trial.unreadable(', which no YOLO gives')
+
+
+def recognise_rows(trial: Trial, index: int, masks: int, known: Sequence[int]) -> Layout:
+    """Find out how to read an output of three axes."""
+    output = trial.outputs[index][0]
+    found = [
+        (grids.misfit(rows[:, :2], trial.width, trial.height), rows_first, grids)
+        for rows_first, rows in ((True, output), (False, output.T))
+        if rows.shape[1] - masks > 4
+        for grids in possible_grids(len(rows), trial.width, trial.height)
+    ]
+    if found:
+        misfit, rows_first, grids = min(found, key=lambda one: one[0])
+        if misfit < FARTHEST:
+            rows = output if rows_first else output.T
+            numbers = rows.shape[1] - masks
+            classes = count_classes(numbers, grids.anchors, rows_first, known, trial)
+            # Right and lower edges lie near their cells, widths and heights do not.
+            corners = grids.misfit(rows[:, 2:4], trial.width, trial.height) < FARTHEST
+            objectness = numbers - classes == 5
+            return DecodedRows(classes, index, rows_first, grids, corners, objectness)
+    if output.shape[1] - masks == 6:
+        return checked(FinishedBoxes(None, index, slice(0, 4), score=4, label=5), trial)
+    if found:
+        raise trial.unreadable(
+            ', but the boxes do not lie on the cells of grids: export it with boxes decoded to '
+            'pixels of the input'
+        )
+    raise trial.unreadable(', which fits no grids of boxes')
+
+
+def count_classes(
+    numbers: int, anchors: int, rows_first: bool, known: Sequence[int], trial: Trial
+) -> int:
+    """Return how many of the numbers of a box are scores of classes."""
+    if anchors > 1:
+        return numbers - 5  # every YOLO with several anchors has objectness
+    if not rows_first:
+        return numbers - 4  # only ultralytics has boxes last, and has no objectness then
+    for count in known:
+        if numbers - count in (4, 5):
+            return count
+    raise Unreadable(
+        f'{trial.told}, which may be {numbers - 4} classes, or {numbers - 5} and objectness, '
+        f'and there are {known[-1] if known else "no"} labels: '
+        'set detector_labels to a text file with one line for each class'
+    )
+
+
+@dataclass(frozen=True)
+class Grids:
+    """The order in which rows stand for the cells of grids."""
+
+    strides: tuple[int, ...]  # pixels of the input from cell to cell, for each grid
+    anchors: int  # boxes of each cell
+    anchors_last: bool  # whether the boxes of one cell follow each other
+
+    def shapes(self, width: int, height: int) -> list[tuple[int, int]]:
+        """Return the rows and columns of each grid."""
+        return [(-(-height // stride), -(-width // stride)) for stride in self.strides]
+
+    def split(self, rows: torch.Tensor, width: int, height: int) -> list[torch.Tensor]:
+        """Turn rows (N x K) into grids (A x h x w x K)."""
+        shapes = self.shapes(width, height)
+        sizes = [self.anchors * h * w for h, w in shapes]
+        if len(rows) != sum(sizes):
+            raise Unreadable(
+                f'it gives {len(rows)} boxes instead of {sum(sizes)} for an input of '
+                f'{width} x {height} pixels: export it with an input of fixed size'
+            )
+        parts = zip(rows.split(sizes), shapes, strict=True)
+        if self.anchors_last:
+            return [
+                part.view(h, w, self.anchors, -1).permute(2, 0, 1, 3) for part, (h, w) in parts
+            ]
+        return [part.view(self.anchors, h, w, -1) for part, (h, w) in parts]
+
+    def centres(self, width: int, height: int, device: torch.device) -> torch.Tensor:
+        """Return the centre of the cell of each row (N x 2), in pixels of the input."""
+        parts = []
+        for stride, (h, w) in zip(self.strides, self.shapes(width, height), strict=True):
+            x = (torch.arange(w, device=device) + 0.5) * stride
+            y = (torch.arange(h, device=device) + 0.5) * stride
+            cells = torch.stack(torch.meshgrid(x, y, indexing='xy'), -1).view(-1, 2)
+            if self.anchors_last:
+                parts.append(cells.repeat_interleave(self.anchors, dim=0))
+            else:
+                parts.append(cells.repeat(self.anchors, 1))
+        return torch.cat(parts)
+
+    def misfit(self, points: torch.Tensor, width: int, height: int) -> float:
+        """Return how far points (N x 2) lie from their cells, as a share of the input's size."""
+        size = points.new_tensor([width, height])
+        apart = points - self.centres(width, height, points.device)
+        distance = (apart / size).abs().amax(dim=1)
+        return float(distance.nan_to_num(nan=torch.inf).median())
+
+
+def possible_grids(rows: int, width: int, height: int) -> Iterator[Grids]:
+    """Yield all grids that together have so many boxes."""
+    for first, last in combinations(range(len(STRIDES) + 1), 2):
+        strides = STRIDES[first:last]
+        cells = sum(h * w for h, w in Grids(strides, 1, False).shapes(width, height))
+        anchors, rest = divmod(rows, cells)
+        if rest or not 1 <= anchors <= MOST_ANCHORS:
+            continue
+        for ordered in dict.fromkeys((strides, strides[::-1])):
+            yield Grids(ordered, anchors, anchors_last=False)
+            if anchors > 1:
+                yield Grids(ordered, anchors, anchors_last=True)
+
+
+@dataclass(frozen=True)
+class DecodedRows(Layout):
+    """Decoded boxes and scores, reshaped to their grids."""
+
+    classes: int
+    output: int
+    rows_first: bool  # 1 x N x K instead of 1 x K x N
+    grids: Grids
+    corners: bool  # left, top, right, bottom instead of centre, width and height
+    objectness: bool
+
+    @property
+    def multiple(self) -> int:
+        """Return a number of pixels that divides the sides of an input of any size."""
+        return max(super().multiple, *self.grids.strides)
+
+    def levels(
+        self, outputs: Sequence[torch.Tensor], width: int, height: int
+    ) -> tuple[Level, ...]:
+        """Return what the outputs say about an input of this size."""
+        rows = outputs[self.output][0]
+        parts = self.grids.split(rows if self.rows_first else rows.T.contiguous(), width, height)
+        return tuple(self._level(part) for part in parts)
+
+    def _level(self, grid: torch.Tensor) -> Level:
+        boxes = grid[..., :4] if self.corners else corners_of(grid[..., :2], grid[..., 2:4])
+        first = 5 if self.objectness else 4
+        classes = grid[..., first : first + self.classes].permute(0, 3, 1, 2)
+        scores = classes * grid[..., 4:5].permute(0, 3, 1, 2) if self.objectness else classes
+        return Level(boxes, scores, classes)
+
+
+def corners_of(centres: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+    """Turn centres and sizes (... x 2) into left, top, right and bottom (... x 4)."""
+    return torch.cat((centres - sizes / 2, centres + sizes / 2), dim=-1)
+
+
+@dataclass(frozen=True)
+class FinishedBoxes(Layout):
+    """Boxes with a score and the number of a class each; each is a grid of its own, one cell."""
+
+    output: int
+    box: slice  # columns
+    score: int
+    label: int
+
+    def levels(
+        self, outputs: Sequence[torch.Tensor], width: int, height: int
+    ) -> tuple[Level, ...]:
+        """Return what the outputs say about an input of this size."""
+        rows = self.used(outputs)
+        labels = rows[:, self.label].long()
+        classes = self.classes or UNNAMED_CLASSES
+        if len(rows) and labels.max() >= classes:
+            raise Unreadable(
+                f'it tells of class {int(labels.max())}, but there are {classes} labels, counted '
+                'from 0: set detector_labels to a text file with one line for each class'
+            )
+        scores = rows.new_zeros(len(rows), classes, 1, 1)
+        scores[torch.arange(len(rows)), labels, 0, 0] = rows[:, self.score]
+        boxes = rows[:, None, None, self.box]
+        return (Level(boxes, scores, torch.zeros_like(scores)),)
+
+    def used(self, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the rows that hold a box; others fill up the output."""
+        rows = outputs[self.output]
+        rows = rows[0] if rows.ndim == 3 else rows
+        return rows[(rows[:, self.score] > 0) & rows.isfinite().all(dim=1)]
+
+
+def checked(layout: FinishedBoxes, trial: Trial) -> FinishedBoxes:
+    """Return the layout, after making sure that scores and numbers of classes can be such."""
+    rows = layout.used(trial.outputs)
+    scores, labels = rows[:, layout.score], rows[:, layout.label]
+    if (scores > 1).any() or (labels < 0).any() or (labels != labels.round()).any():
+        raise trial.unreadable(', which are neither boxes on grids nor finished boxes')
+    return layout
+
+
+@dataclass(frozen=True)
+class RawHeads(Layout):
+    """What the last convolutions say, to be decoded with anchors."""
+
+    anchors: tuple[torch.Tensor, ...]  # A x 2 for each output, in pixels of the input
+    stretch: float  # how far beyond its cell an object's centre may lie
+    squared: bool  # whether sizes grow with the square of a sigmoid, or exponentially
+
+    @classmethod
+    def of_metadata(cls, trial: Trial) -> 'RawHeads':
+        """Find out from the metadata how to decode boxes."""
+        lists = literal(trial.metadata, 'anchors')
+        formula = trial.metadata.get('box_formula')
+        if not isinstance(lists, list | tuple) or formula not in ('darknet', 'yolov5'):
+            raise trial.unreadable(
+                ': these look like raw heads, and it takes anchors to make boxes of them, which '
+                'are not in the file: export it with decoded boxes (YOLOv7: export.py --grid)'
+            )
+        anchors = [flat_numbers(part) for part in lists]
+        counts = set(map(classes_of_head, trial.outputs, anchors))
+        if len(anchors) != len(trial.outputs) or len(counts) != 1 or 0 in counts:
+            raise trial.unreadable(f', which does not go with its anchors {lists}')
+        squared = formula == 'yolov5'
+        scale = flat_numbers(literal(trial.metadata, 'scale_x_y')) or [1.0]
+        pairs = tuple(torch.tensor(numbers).view(-1, 2) for numbers in anchors)
+        return cls(counts.pop(), pairs, 2.0 if squared else scale[0], squared)
+
+    def levels(
+        self, outputs: Sequence[torch.Tensor], width: int, height: int
+    ) -> tuple[Level, ...]:
+        """Return what the outputs say about an input of this size."""
+        pairs = zip(outputs, self.anchors, strict=True)
+        return tuple(self._level(output[0], anchors, width) for output, anchors in pairs)
+
+    def _level(self, output: torch.Tensor, anchors: torch.Tensor, width: int) -> Level:
+        if output.ndim == 3:
+            output = output.unflatten(0, (len(anchors), -1)).permute(0, 2, 3, 1)
+        rows, columns = output.shape[1:3]  # of A x h x w x (5 + C)
+        x = torch.arange(columns, device=output.device)
+        y = torch.arange(rows, device=output.device)
+        cells = torch.stack(torch.meshgrid(x, y, indexing='xy'), -1)
+        inside = output[..., :2].sigmoid() * self.stretch - (self.stretch - 1) / 2
+        raw = output[..., 2:4]
+        growth = (2 * raw.sigmoid()) ** 2 if self.squared else raw.exp()
+        sizes = growth * anchors.to(output.device)[:, None, None]
+        boxes = corners_of((cells + inside) * (width / columns), sizes)
+        objectness, classes = (
+            output[..., 4:]
+            .sigmoid()
+            .permute(0, 3, 1, 2)
+            .split_with_sizes((1, output.shape[-1] - 5), dim=1)
+        )
+        return Level(boxes, objectness * classes, classes)
+
+
+def classes_of_head(output: torch.Tensor, anchors: Sequence[float]) -> int:
+    """Return how many classes a raw head scores; 0 if the anchors are not for it."""
+    count, odd = divmod(len(anchors), 2)
+    channels = output.numel() // (output.shape[2] * output.shape[3])
+    if odd or not count or channels % count or (output.ndim == 5 and output.shape[1] != count):
+        return 0
+    return max(0, channels // count - 5)

@@ -1,0 +1,249 @@
+"""Models of ultralytics (YOLOv8, YOLO11 and their like, also -seg), by the path of a .pt file.
+
+The package is the user's own: it is under the AGPL-3.0, so it is neither a part of this one nor
+installed with it. A .pt file can hold any code. Present versions of ultralytics can be told to
+take only weights and layers that they know from it, and are; older ones run all that is in it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import nn
+
+from niom_ros.matching.settings import SettingsError
+from niom_ros.semantics.cam import cells_of
+from niom_ros.semantics.cam import CLOSED_FORM
+from niom_ros.semantics.cam import library_cam
+from niom_ros.semantics.detectors.grid_detector import Candidate
+from niom_ros.semantics.detectors.grid_detector import DetectorOptions
+from niom_ros.semantics.detectors.grid_detector import GridDetector
+from niom_ros.semantics.detectors.grid_detector import Letterbox
+from niom_ros.semantics.detectors.grid_detector import Level
+from niom_ros.semantics.detectors.grid_detector import Look
+
+USUAL_SIDE = 640  # of the input where the model does not say
+QUIET = {
+    'YOLO_OFFLINE': 'true',  # no look at the network while importing
+    'YOLO_AUTOINSTALL': 'false',  # no package that a model file asks for
+    'YOLO_VERBOSE': 'false',
+    'ULTRALYTICS_SAFE_LOAD': 'true',  # weights and known layers, no other code from the file
+}
+"""Set before ultralytics is imported, where the user has not chosen otherwise."""
+READABLE = "use one for 'detect' or 'segment' of YOLOv8, YOLO11 or their like"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """All that a network says, before it is read."""
+
+    logits: list[torch.Tensor]  # 1 x C x h x w for each level
+    boxes: torch.Tensor  # N x 4: centre, width and height; the cells of all levels in order
+    features: torch.Tensor  # D x h x w
+
+
+class Network(nn.Module):
+    """A model of ultralytics whose outputs are the scores of classes before the sigmoid."""
+
+    def __init__(self, model: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self._head: Any = head
+
+    @property
+    def branches(self) -> list[Any]:
+        """Return what scores the classes, for each level; a 1x1 convolution is its last part."""
+        return list(self._head.cv3)
+
+    def forward(self, pixels: torch.Tensor) -> list[torch.Tensor]:
+        """Return the scores of each level (1 x C x h x w)."""
+        return self.answer(pixels).logits
+
+    def answer(self, pixels: torch.Tensor) -> Answer:
+        """Run the network once, and catch what it computes on the way."""
+        logits: dict[nn.Module, torch.Tensor] = {}
+        entering: list[torch.Tensor] = []
+
+        def keep(branch: nn.Module, _: Any, output: torch.Tensor) -> None:
+            logits[branch] = output
+
+        def keep_levels(_: nn.Module, inputs: tuple[list[torch.Tensor]]) -> None:
+            entering.extend(inputs[0])
+
+        hooks = [branch.register_forward_hook(keep) for branch in self.branches]
+        hooks.append(self._head.register_forward_pre_hook(keep_levels))
+        try:
+            output = self.model(pixels)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        while not isinstance(output, torch.Tensor):
+            output = output[0]  # others are for training, or masks
+        # The finest level knows edges, the coarsest whole scenes; objects are in between.
+        middle = entering[len(entering) // 2]
+        return Answer([logits[branch] for branch in self.branches], output[0, :4].T, middle[0])
+
+
+class UltralyticsDetector(GridDetector):
+    """Detects with a model of ultralytics."""
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        labels: tuple[str, ...],
+        side: int,
+        multiple: int,
+        options: DetectorOptions,
+        device: torch.device,
+    ) -> None:
+        """Take a network, its classes, the longer side of its input and what divides both."""
+        super().__init__(options, device)
+        self.name = name
+        self.labels = labels
+        self.network = network.eval().requires_grad_(False).to(device)
+        self._side = side
+        self._multiple = multiple
+
+    def letterbox(self, width: int, height: int) -> Letterbox:
+        """Return how an image of this size is fitted into the network's input."""
+        return Letterbox.fit(width, height, self._side, self._multiple)
+
+    def look(self, pixels: torch.Tensor) -> Look:
+        """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
+        answer = self.network.answer(pixels)
+        centres, sizes = answer.boxes.float().split(2, dim=1)
+        corners = torch.cat((centres - sizes / 2, centres + sizes / 2), dim=1)
+        parts = corners.split([logits[0, 0].numel() for logits in answer.logits])
+        levels = []
+        for boxes, logits, branch in zip(parts, answer.logits, self.network.branches, strict=True):
+            rows, columns = logits.shape[-2:]
+            logits = logits.float()
+            evidence = logits - branch[-1].bias[:, None, None]
+            levels.append(Level(boxes.view(1, rows, columns, 4), logits.sigmoid(), evidence))
+        return Look(tuple(levels), answer.features.float())
+
+    def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
+        """Return how the cells of an object's grid speak for it (h x w)."""
+        if self.options.cam == CLOSED_FORM:
+            return super().evidence(look, candidate, pixels)
+        rows, columns = look.levels[candidate.level].scores.shape[-2:]
+        return library_cam(
+            self.options.cam,
+            self.network,
+            self.network.branches[candidate.level][-2],
+            candidate.level,
+            candidate.class_index,
+            pixels,
+            cells_of(candidate.input_area, rows, columns, pixels.shape[-2:]),
+        )
+
+
+def load_ultralytics(
+    path: Path | str, options: DetectorOptions, device: torch.device
+) -> UltralyticsDetector:
+    """Load a .pt file that ultralytics has trained. Nothing is ever downloaded."""
+    path = existing_pt(path)
+    model = load_model(path)
+    head = detection_head(model, path)
+    labels = tuple(str(model.names[number]) for number in range(head.nc))
+    side = trained_side(model)
+    multiple = max(32, int(head.stride.max()))
+    network = Network(model, head)
+    return UltralyticsDetector(
+        f'ultralytics:{path.name}', network, labels, side, multiple, options, device
+    )
+
+
+def existing_pt(path: Path | str) -> Path:
+    """Return the path of a .pt file, after making sure that there is one.
+
+    Of other names ultralytics would make a new network without training, or download one.
+    """
+    path = Path(path).expanduser().absolute()
+    try:
+        path.stat()
+    except OSError as error:
+        raise SettingsError(
+            f'{path} cannot be read ({error.strerror}): set detector_path to a file that exists'
+        ) from None
+    if path.is_dir() or path.suffix.lower() != '.pt':
+        raise SettingsError(
+            f'{path} is not a .pt file: set detector_path to one that ultralytics has trained, '
+            "or use detector 'onnx' for an .onnx file"
+        )
+    return path
+
+
+def load_model(path: Path) -> Any:
+    """Return the network of a .pt file."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        from ultralytics import YOLO
+    except ImportError as error:
+        raise SettingsError(
+            f"detector 'ultralytics' needs the Python package ultralytics ({error}): "
+            'pip install ultralytics (mind its licence, AGPL-3.0), or use another detector'
+        ) from None
+    with plainly_named(path) as link:
+        try:
+            model = YOLO(str(link)).model
+        except Exception as error:  # of many kinds, for all that can be in a file
+            reason = ' '.join(str(error).split()).replace(str(link), path.name)
+            raise SettingsError(
+                f'ultralytics cannot load {path} ({reason}): {READABLE}; if it has layers of your '
+                'own and you trust it, set ULTRALYTICS_SAFE_LOAD=false in the environment'
+            ) from None
+    if not isinstance(model, nn.Module):
+        raise SettingsError(f'ultralytics finds no network in {path}: {READABLE}')
+    return model
+
+
+@contextmanager
+def plainly_named(path: Path) -> Iterator[Path]:
+    """Lend a file under another name.
+
+    Ultralytics takes some names for others, like yolov5s.pt for yolov5su.pt or all with an
+    apostrophe for those without, and downloads what it then does not find.
+    """
+    with TemporaryDirectory(prefix='niom') as folder:
+        link = Path(folder) / 'model.pt'
+        link.symlink_to(path)
+        yield link
+
+
+def detection_head(model: Any, path: Path) -> Any:
+    """Return the last part of a network, after making sure that it scores classes on grids."""
+    task = getattr(model, 'task', 'unknown')
+    if task not in ('detect', 'segment'):
+        raise SettingsError(f"{path} is a model for '{task}': {READABLE}")
+    head = model.model[-1]
+    branches = getattr(head, 'cv3', None)
+    if branches is None and getattr(head, 'one2one_cv3', None) is not None:
+        raise SettingsError(
+            f'{path} has lost its outputs on grids, as end-to-end models do when they are fused: '
+            'use the .pt file that training wrote'
+        )
+    last = [branch[-1] for branch in branches or () if isinstance(branch, nn.Sequential)]
+    if not last or not all(
+        isinstance(layer, nn.Conv2d) and layer.out_channels == head.nc for layer in last
+    ):
+        raise SettingsError(f'{path} has a head of kind {type(head).__name__}: {READABLE}')
+    if getattr(head, 'end2end', False):
+        # These have learnt both; the outputs without grids only save the suppression of doubles.
+        head.end2end = False
+    return head
+
+
+def trained_side(model: Any) -> int:
+    """Return the longer side of the images that a model was trained with."""
+    arguments = getattr(model, 'args', {})
+    size = arguments.get('imgsz') if isinstance(arguments, dict) else None
+    sides = size if isinstance(size, list | tuple) else [size]
+    return max((side for side in sides if isinstance(side, int)), default=USUAL_SIDE)

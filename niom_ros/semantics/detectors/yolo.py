@@ -1,0 +1,138 @@
+"""What the detectors of the YOLO family have in common."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from niom_ros.semantics.cam import cells_of
+from niom_ros.semantics.cam import CLOSED_FORM
+from niom_ros.semantics.cam import library_cam
+from niom_ros.semantics.detectors.grid_detector import Candidate
+from niom_ros.semantics.detectors.grid_detector import DetectorOptions
+from niom_ros.semantics.detectors.grid_detector import GridDetector
+from niom_ros.semantics.detectors.grid_detector import Letterbox
+from niom_ros.semantics.detectors.grid_detector import Level
+from niom_ros.semantics.detectors.grid_detector import Look
+
+FIRST_CLASS = 5  # of the numbers for an anchor: x, y, width, height, whether there is an object
+
+
+@dataclass(frozen=True)
+class YoloHead:
+    """The end of one level: a 1x1 convolution, and how to read what it says."""
+
+    entering: nn.Module  # the layer whose output enters the convolution
+    convolution: nn.Conv2d
+    anchors: torch.Tensor  # A x 2, width and height in pixels of the input
+    classes: int
+    stretch: float  # how far beyond its cell an object's centre may lie
+    growth: Callable[[torch.Tensor], torch.Tensor]  # raw sizes to multiples of the anchor
+
+    @property
+    def numbers(self) -> int:
+        """Return how many channels belong to each anchor; some networks end with more of them."""
+        return self.convolution.out_channels // len(self.anchors)
+
+    @property
+    def classes_of_anchor(self) -> slice:
+        """Return which channels of an anchor are the scores of the classes."""
+        return slice(FIRST_CLASS, FIRST_CLASS + self.classes)
+
+    def channel(self, anchor: int, class_index: int) -> int:
+        """Return the channel of the convolution that scores a class."""
+        return anchor * self.numbers + FIRST_CLASS + class_index
+
+    def decode(self, output: torch.Tensor, input_width: int) -> Level:
+        """Read the raw output of the convolution (channels x h x w)."""
+        rows, columns = output.shape[-2:]
+        stride = input_width / columns
+        raw = output.view(len(self.anchors), self.numbers, rows, columns).float()
+        cell_x = torch.arange(columns, device=raw.device)
+        cell_y = torch.arange(rows, device=raw.device)[:, None]
+        spread, half = self.stretch, (self.stretch - 1) / 2
+        centre_x = (raw[:, 0].sigmoid() * spread - half + cell_x) * stride
+        centre_y = (raw[:, 1].sigmoid() * spread - half + cell_y) * stride
+        anchors = self.anchors.to(raw.device)[:, :, None, None]
+        half_width, half_height = (self.growth(raw[:, 2:4]) * anchors / 2).unbind(1)
+        boxes = torch.stack(
+            (
+                centre_x - half_width,
+                centre_y - half_height,
+                centre_x + half_width,
+                centre_y + half_height,
+            ),
+            dim=-1,
+        )
+        class_scores = raw[:, self.classes_of_anchor]
+        scores = raw[:, 4:5].sigmoid() * class_scores.sigmoid()
+        return Level(boxes, scores, class_scores - self._class_bias()[:, :, None, None])
+
+    def _class_bias(self) -> torch.Tensor:
+        bias = self.convolution.bias
+        assert bias is not None
+        return bias.view(len(self.anchors), self.numbers)[:, self.classes_of_anchor]
+
+
+class YoloNetwork(nn.Module):
+    """A network that ends in one or more heads."""
+
+    heads: list[YoloHead]
+
+    def answer(self, pixels: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return the raw output of every head, and how each place looks (both 1 x D x h x w)."""
+        raise NotImplementedError
+
+    def forward(self, pixels: torch.Tensor) -> list[torch.Tensor]:
+        """Return the raw output of every head."""
+        return self.answer(pixels)[0]
+
+
+class YoloDetector(GridDetector):
+    """Detects with a YOLO."""
+
+    def __init__(
+        self,
+        name: str,
+        network: YoloNetwork,
+        side: int,
+        labels: tuple[str, ...],
+        options: DetectorOptions,
+        device: torch.device,
+    ) -> None:
+        """Take a network with its weights, the longer side of its input, and its classes."""
+        super().__init__(options, device)
+        self.name = name
+        self.labels = labels
+        self.side = side
+        self.network = network.eval().requires_grad_(False).to(device)
+
+    def letterbox(self, width: int, height: int) -> Letterbox:
+        """Return how an image of this size is fitted into the network's input."""
+        return Letterbox.fit(width, height, self.side, multiple=32)
+
+    def look(self, pixels: torch.Tensor) -> Look:
+        """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
+        outputs, features = self.network.answer(pixels)
+        levels = tuple(
+            head.decode(output[0], pixels.shape[-1])
+            for head, output in zip(self.network.heads, outputs, strict=True)
+        )
+        return Look(levels, features[0])
+
+    def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
+        """Return how the cells of an object's grid speak for it (h x w)."""
+        if self.options.cam == CLOSED_FORM:
+            return super().evidence(look, candidate, pixels)
+        head = self.network.heads[candidate.level]
+        rows, columns = look.levels[candidate.level].scores.shape[-2:]
+        return library_cam(
+            self.options.cam,
+            self.network,
+            head.entering,
+            candidate.level,
+            head.channel(candidate.anchor, candidate.class_index),
+            pixels,
+            cells_of(candidate.input_area, rows, columns, pixels.shape[-2:]),
+        )

@@ -1,0 +1,185 @@
+"""YOLOv7, rebuilt in torch from the plan that lies beside its weights.
+
+The file holds the variant that also segments; the masks are not computed here. The network is
+that of "YOLOv7: Trainable bag-of-freebies sets new state-of-the-art for real-time object
+detectors" (Wang, Bochkovskiy, Liao, 2022). Attributes carry the names that the weights have.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import conv2d
+
+from niom_ros.models.foreign_pickle import load_foreign_pickle
+from niom_ros.models.foreign_pickle import tensors_of
+from niom_ros.models.store import ModelStore
+from niom_ros.semantics.detectors.grid_detector import DetectorOptions
+from niom_ros.semantics.detectors.yolo import FIRST_CLASS
+from niom_ros.semantics.detectors.yolo import YoloDetector
+from niom_ros.semantics.detectors.yolo import YoloHead
+from niom_ros.semantics.detectors.yolo import YoloNetwork
+
+Plan = dict[str, Any]
+
+INPUT = -1  # what the first layer takes for the layer before it
+
+
+class Conv(nn.Module):
+    """A convolution with its normalisation and activation."""
+
+    def __init__(self, before: int, after: int, size: int = 1, stride: int = 1) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(before, after, size, stride, size // 2, bias=False)
+        self.bn = nn.BatchNorm2d(after, eps=1e-3)
+        self.act = nn.SiLU(inplace=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the features of the next layer."""
+        features: torch.Tensor = self.act(self.bn(self.conv(x)))
+        return features
+
+
+class Concat(nn.Module):
+    """Puts the channels of several layers together."""
+
+    def forward(self, *parts: torch.Tensor) -> torch.Tensor:
+        """Return all channels, in the order of the layers."""
+        return torch.cat(parts, dim=1)
+
+
+class Pyramid(nn.Module):
+    """Sees each place in neighbourhoods of several sizes: SPPCSPC, pooling in one of two paths."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.cv1 = Conv(before, after)
+        self.cv2 = Conv(before, after)
+        self.cv3 = Conv(after, after, 3)
+        self.cv4 = Conv(after, after)
+        self.m = nn.ModuleList(nn.MaxPool2d(size, 1, size // 2) for size in (5, 9, 13))
+        self.cv5 = Conv(4 * after, after)
+        self.cv6 = Conv(after, after, 3)
+        self.cv7 = Conv(2 * after, after)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what both paths saw."""
+        near = self.cv4(self.cv3(self.cv1(x)))
+        wide = torch.cat([near, *(pool(near) for pool in self.m)], dim=1)
+        both = torch.cat((self.cv6(self.cv5(wide)), self.cv2(x)), dim=1)
+        features: torch.Tensor = self.cv7(both)
+        return features
+
+
+class Ends(nn.Module):
+    """The last layer: a 1x1 convolution for each level."""
+
+    def __init__(self, befores: list[int], after: int) -> None:
+        super().__init__()
+        self.m = nn.ModuleList(nn.Conv2d(before, after, 1) for before in befores)
+
+    def forward(self, *levels: torch.Tensor) -> list[torch.Tensor]:
+        """Return the raw output for each level."""
+        return [m(x) for m, x in zip(self.m, levels, strict=True)]
+
+
+def growth(raw: torch.Tensor) -> torch.Tensor:
+    """Return how many times as large as its anchor an object is, at most 4."""
+    return (2 * raw.sigmoid()) ** 2
+
+
+class YoloV7(YoloNetwork):
+    """A network made of the rows of a plan: where from, how often, what, with which numbers."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        rows: list[Any] = [*plan['backbone'], *plan['head']]
+        # The end of the backbone: no later layer knew objects better when it saw them again.
+        self.looks = len(plan['backbone']) - 1
+        levels, _, _, (_, _, masks, _) = rows.pop()
+        self.model = nn.ModuleList()
+        self.sources: list[list[int]] = []  # of each layer: the layers whose outputs it takes
+        channels = {INPUT: int(plan['ch'])}
+        for index, (source, _, kind, numbers) in enumerate(rows):
+            sources = source if isinstance(source, list) else [source]
+            sources = [n if n >= 0 else index + n for n in sources]
+            layer, channels[index] = layer_of(kind, numbers, [channels[n] for n in sources])
+            self.model.append(layer)
+            self.sources.append(sources)
+
+        anchors = torch.tensor(plan['anchors'], dtype=torch.float32).view(len(levels), -1, 2)
+        classes = int(plan['nc'])
+        after = anchors.shape[1] * (FIRST_CLASS + classes + masks)
+        ends: Any = Ends([channels[n] for n in levels], after)
+        self.model.append(ends)
+        self.sources.append(levels)
+        self.heads = [
+            YoloHead(self.model[n], m, pairs, classes, 2.0, growth)
+            for n, m, pairs in zip(levels, ends.m, anchors, strict=True)
+        ]
+        self._last_use = {n: index for index, used in enumerate(self.sources) for n in used}
+
+    def answer(self, pixels: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return the raw output of every head, and how each place looks (both 1 x D x h x w)."""
+        outputs: dict[int, Any] = {INPUT: pixels}
+        for index, layer in enumerate(self.model):
+            outputs[index] = layer(*(outputs[n] for n in self.sources[index]))
+            # Together they would take half a gigabyte.
+            for n in self.sources[index]:
+                if self._last_use[n] == index and n != self.looks:
+                    del outputs[n]
+        return outputs[len(self.model) - 1], outputs[self.looks]
+
+    def load_weights(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Fill in the tensors of the file; all that the network needs must be there."""
+        end = f'model.{len(self.model) - 1}.'
+        needed = {name: tensors[name].float() for name in self.state_dict()}
+        for level in range(len(self.heads)):
+            # The file has these convolutions see their input shifted by a learnt constant. That
+            # the image says nothing about it makes it a part of the bias.
+            shift = tensors[f'{end}ia.{level}.implicit'].float()
+            weight = needed[f'{end}m.{level}.weight']
+            bias = f'{end}m.{level}.bias'
+            needed[bias] = needed[bias] + conv2d(shift, weight).flatten()
+        self.load_state_dict(needed)
+
+
+def layer_of(kind: str, numbers: list[Any], befores: list[int]) -> tuple[nn.Module, int]:
+    """Return a layer, and how many channels it gives."""
+    before = befores[0]
+    if kind == 'Conv':
+        after, size, stride = numbers
+        return Conv(before, after, size, stride), after
+    if kind == 'Concat':
+        return Concat(), sum(befores)
+    if kind == 'MP':
+        return nn.MaxPool2d(2), before
+    if kind == 'nn.Upsample':
+        return nn.Upsample(scale_factor=numbers[1], mode='nearest'), before
+    if kind == 'SPPCSPC':
+        return Pyramid(before, numbers[0]), numbers[0]
+    raise ValueError(f'a layer of kind {kind} is not known')
+
+
+class YoloV7Detector(YoloDetector):
+    """Detects with YOLOv7."""
+
+    def __init__(
+        self,
+        network: YoloV7,
+        labels: tuple[str, ...],
+        options: DetectorOptions,
+        device: torch.device,
+    ) -> None:
+        """Take a network with its weights, and the names of its classes."""
+        super().__init__('yolov7-seg', network, 640, labels, options, device)
+
+
+def load_yolov7_seg(
+    store: ModelStore, options: DetectorOptions, device: torch.device
+) -> YoloV7Detector:
+    """YOLOv7: slower and surer than YOLOv4-tiny, under the GPL. The same 80 classes."""
+    saved = load_foreign_pickle(store.path('yolov7-seg'))['model']
+    network = YoloV7(saved.yaml)
+    network.load_weights(tensors_of(saved))
+    return YoloV7Detector(network, tuple(saved.names.values()), options, device)

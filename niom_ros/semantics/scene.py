@@ -1,0 +1,138 @@
+"""What is in a picture: told by the first source that knows something."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
+from itertools import compress
+
+import cv2
+import numpy as np
+import torch
+
+from niom_ros.semantics.detectors.grid_detector import Detector
+from niom_ros.semantics.drawings import ink_hull
+from niom_ros.semantics.drawings import saliency
+from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.heat_maps import Frame
+from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.labels import same
+from niom_ros.semantics.objects import SeenObject
+
+
+@dataclass(frozen=True)
+class MarkedObject:
+    """An object that somebody marked in a reference: what it is and where."""
+
+    label: str
+    area: Area
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What somebody knows about a reference better than any detector."""
+
+    label: str = ''
+    objects: tuple[MarkedObject, ...] = ()
+    drawing: bool | None = None  # None: find out
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The objects of a picture, and what told of them."""
+
+    objects: tuple[SeenObject, ...] = ()
+    source: str = 'none'  # or why there are no objects
+    heat: torch.Tensor | None = None  # K x N, of each object at each keypoint
+
+    def at(self, keypoints: torch.Tensor) -> 'Scene':
+        """Return the scene with the heat of its objects at keypoints (N x 2)."""
+        if not self.objects:
+            return self
+        return replace(self, heat=torch.stack([o.heat.at(keypoints) for o in self.objects]))
+
+    def choose(self, objects: Sequence[int]) -> torch.Tensor | None:
+        """Return the heat of some of the objects at the keypoints, None if there are none."""
+        return None if self.heat is None or not objects else self.heat[list(objects)]
+
+
+class SceneReader:
+    """Finds out what is in a picture."""
+
+    def __init__(self, detector: Detector | None, fallback: str, device: torch.device) -> None:
+        """Take the detector, if there is one, and what to use when nothing is known."""
+        self._detector = detector
+        self._fallback = fallback
+        self._device = device
+
+    def read_image(self, image: np.ndarray) -> Scene:
+        """Return what is in a camera image."""
+        return self._detected(image) or self._last_resort(image)
+
+    def read_reference(self, image: np.ndarray, hints: Hints, mask: np.ndarray | None) -> Scene:
+        """Return what is in a reference. Where the mask is 0, the picture does not count.
+
+        What a person marked counts most, then what a detector sees, then where the ink of a
+        drawing is, and last what a person said of the picture as a whole.
+        """
+        if hints.objects:
+            marked = tuple(self._filled(o.label, o.area, image) for o in hints.objects)
+            return Scene(marked, f'marked objects: {labels_of(marked)}')
+        detected = self._detected(masked(image, mask), hints.label)
+        if detected:
+            return detected
+        if hints.drawing and (hull := ink_hull(image, mask)) is not None:
+            return Scene((self._of_mask(hints.label, hull),), 'hull of the ink')
+        if mask is not None:
+            return Scene((self._of_mask(hints.label, mask),), 'given mask or region')
+        if hints.label:
+            whole = Frame(image.shape[1], image.shape[0]).area
+            return Scene((self._filled(hints.label, whole, image),), 'given label')
+        return self._last_resort(image)
+
+    def _detected(self, image: np.ndarray, label: str = '') -> Scene | None:
+        if self._detector is None:
+            return None
+        found = self._detector.detect(image)
+        if label:
+            wanted = same([seen.label for seen in found], [label]).any(axis=1)
+            found = tuple(compress(found, wanted))
+        return Scene(found, f'{self._detector.name}: {labels_of(found)}') if found else None
+
+    def _last_resort(self, image: np.ndarray) -> Scene:
+        why = 'no detector' if self._detector is None else f'{self._detector.name} saw nothing'
+        if self._fallback == 'none':
+            return Scene((), f'none: {why}')
+        grid = torch.from_numpy(saliency(image)).to(self._device)
+        height, width = image.shape[:2]
+        frame = Frame.spanning(width, height, *grid.shape)
+        salient = SeenObject('', 1.0, frame.area, HeatMap.of_grid(grid, frame))
+        return Scene((salient,), f'saliency: {why}')
+
+    def _filled(self, label: str, area: Area, image: np.ndarray) -> SeenObject:
+        frame = Frame(image.shape[1], image.shape[0])
+        like = torch.empty(0, device=self._device)
+        return SeenObject(label, 1.0, area, HeatMap.filled(area, frame, like))
+
+    def _of_mask(self, label: str, mask: np.ndarray) -> SeenObject:
+        left, top, width, height = cv2.boundingRect((mask != 0).astype(np.uint8))
+        area = Area(left - 0.5, top - 0.5, left + width - 0.5, top + height - 0.5)
+        grid = torch.from_numpy((mask != 0).astype(np.float32)).to(self._device)
+        frame = Frame(mask.shape[1], mask.shape[0])
+        return SeenObject(label, 1.0, area, HeatMap.of_grid(grid, frame, area))
+
+
+def labels_of(objects: Sequence[SeenObject]) -> str:
+    """Return the labels of objects in one line."""
+    names = [seen.label or 'unnamed' for seen in objects]
+    counts = {name: names.count(name) for name in names}
+    return ', '.join(name if n == 1 else f'{n} x {name}' for name, n in counts.items())
+
+
+def masked(image: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    """Return the picture, where the mask is 0 in the mean colour of the rest."""
+    if mask is None or mask.all():
+        return image
+    outside = mask == 0
+    result = image.copy()
+    result[outside] = image[~outside].mean(axis=0)
+    return result
