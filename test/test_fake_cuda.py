@@ -8,6 +8,7 @@ their value cannot run without values; the tests go around exactly that step.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextlib import ExitStack
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -48,6 +49,9 @@ def fake_gpu(half: bool, *modules: torch.nn.Module) -> Iterator[None]:
                         if tensor is not None:
                             tensors[name] = moved(tensor)
         stack.enter_context(torch.no_grad())
+        # Without a GPU autocast would switch itself off.
+        there = patch('torch.cuda.amp.common.amp_definitely_not_available', return_value=False)
+        stack.enter_context(there)
         stack.enter_context(torch.autocast('cuda', torch.float16, enabled=half))
         yield
 
@@ -87,8 +91,9 @@ def test_extractors(extractor, dense, half):
     model, _ = LOADERS[extractor](ModelStore(), 256)
     model.eval()
     with fake_gpu(half, model):
-        for output in dense(model, torch.rand(1, 3, 224, 320, device='cuda')):
-            assert output.device.type == 'cuda'
+        outputs = dense(model, torch.rand(1, 3, 224, 320, device='cuda'))
+        assert {output.device.type for output in outputs} == {'cuda'}
+        assert any(output.dtype == torch.float16 for output in outputs) == half
 
 
 @PRECISIONS

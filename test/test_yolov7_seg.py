@@ -131,8 +131,7 @@ def head(anchors, classes, masks):
     channels = len(anchors) * (5 + classes + masks)
     convolution = torch.nn.Conv2d(1, channels, 1)
     torch.nn.init.zeros_(convolution.bias)
-    sizes = torch.tensor(anchors, dtype=torch.float32)
-    return YoloHead(torch.nn.Identity(), convolution, sizes, classes, 2.0, growth)
+    return YoloHead(torch.nn.Identity(), convolution, anchors, classes, 2.0, growth)
 
 
 def logit(share):
@@ -187,9 +186,9 @@ def test_a_network_is_made_of_its_plan():
     assert fine.shape == (1, 2 * (5 + 2 + 1), 32, 48)
     assert coarse.shape == (1, 2 * (5 + 2 + 1), 16, 24)
     assert features.shape == (1, 8, 16, 24)
-    assert [yolo.anchors.tolist() for yolo in network.heads] == [
-        [[8, 10], [20, 16]],
-        [[40, 50], [90, 60]],
+    assert [yolo.anchors for yolo in network.heads] == [
+        [(8, 10), (20, 16)],
+        [(40, 50), (90, 60)],
     ]
 
 

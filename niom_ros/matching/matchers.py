@@ -83,14 +83,14 @@ class LightGlueMatcher:
         self._model.input_proj = torch.nn.Identity()
         self._model.conf.input_dim = self._model.conf.descriptor_dim
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def project(self, features: Features) -> Features:
         """Return features with descriptors as LightGlue's first layer makes them."""
         if not len(features):
             return features
         return replace(features, descriptors=self._first_layer(features.descriptors.float()))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def match(self, reference: Features, image: Features, score_threshold: float) -> Matches:
         """Return which projected features belong together and score more than the threshold."""
         found = self._model({'image0': as_input(reference), 'image1': as_input(image)})
@@ -112,7 +112,7 @@ class SuperGlueMatcher:
         """Return the features as they are: SuperGlue has no such layer."""
         return features
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def match(self, reference: Features, image: Features, score_threshold: float) -> Matches:
         """Return which features belong together and score more than the threshold."""
         sides: list[Any] = []
@@ -131,7 +131,7 @@ class NearestMatcher:
         """Return the features as they are."""
         return features
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def match(self, reference: Features, image: Features, score_threshold: float) -> Matches:
         """Return mutual nearest neighbours; the score tells how much farther the second is."""
         likeness = reference.descriptors.float() @ image.descriptors.float().T

@@ -94,8 +94,8 @@ class SceneReader:
             return None
         found = self._detector.detect(image)
         if label:
-            wanted = same([seen.label for seen in found], [label]).any(axis=1)
-            found = tuple(compress(found, wanted))
+            wanted = same([seen.label for seen in found], [label])[:, 0]
+            found = tuple(compress(found, wanted.tolist()))
         return Scene(found, f'{self._detector.name}: {labels_of(found)}') if found else None
 
     def _last_resort(self, image: np.ndarray) -> Scene:

@@ -1,1 +1,1 @@
-"""Networks that no package offers under a free licence, written from their papers."""
+"""Networks written from their papers, with the layer names of the published weights."""

@@ -87,12 +87,13 @@ class Darknet(YoloNetwork):
         if kind == 'upsample':
             return nn.Upsample(scale_factor=int(options['stride']), mode='nearest'), before
         if kind == 'yolo':
-            pairs = torch.tensor(numbers(options['anchors']), dtype=torch.float32).view(-1, 2)
+            sides = numbers(options['anchors'])
+            anchors = list(zip(sides[::2], sides[1::2], strict=True))
             convolution_before: Any = self.layers[index - 1]
             head = YoloHead(
                 self.layers[index - 2],
                 convolution_before[0],
-                pairs[numbers(options['mask'])],
+                [anchors[n] for n in numbers(options['mask'])],
                 int(options['classes']),
                 float(options.get('scale_x_y', 1.0)),
                 torch.exp,

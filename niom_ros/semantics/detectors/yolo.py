@@ -1,6 +1,7 @@
 """What the detectors of the YOLO family have in common."""
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,7 +26,7 @@ class YoloHead:
 
     entering: nn.Module  # the layer whose output enters the convolution
     convolution: nn.Conv2d
-    anchors: torch.Tensor  # A x 2, width and height in pixels of the input
+    anchors: Sequence[tuple[float, float]]  # width and height in pixels of the input
     classes: int
     stretch: float  # how far beyond its cell an object's centre may lie
     growth: Callable[[torch.Tensor], torch.Tensor]  # raw sizes to multiples of the anchor
@@ -54,7 +55,7 @@ class YoloHead:
         spread, half = self.stretch, (self.stretch - 1) / 2
         centre_x = (raw[:, 0].sigmoid() * spread - half + cell_x) * stride
         centre_y = (raw[:, 1].sigmoid() * spread - half + cell_y) * stride
-        anchors = self.anchors.to(raw.device)[:, :, None, None]
+        anchors = raw.new_tensor(self.anchors)[:, :, None, None]
         half_width, half_height = (self.growth(raw[:, 2:4]) * anchors / 2).unbind(1)
         boxes = torch.stack(
             (
@@ -67,12 +68,15 @@ class YoloHead:
         )
         class_scores = raw[:, self.classes_of_anchor]
         scores = raw[:, 4:5].sigmoid() * class_scores.sigmoid()
-        return Level(boxes, scores, class_scores - self._class_bias()[:, :, None, None])
+        return Level(boxes, scores, class_scores - self.class_bias)
 
-    def _class_bias(self) -> torch.Tensor:
+    @property
+    def class_bias(self) -> torch.Tensor:
+        """Return what the convolution adds to the scores of the classes (A x C x 1 x 1)."""
         bias = self.convolution.bias
         assert bias is not None
-        return bias.view(len(self.anchors), self.numbers)[:, self.classes_of_anchor]
+        bias = bias.view(len(self.anchors), self.numbers, 1, 1)
+        return bias[:, self.classes_of_anchor]
 
 
 class YoloNetwork(nn.Module):

@@ -107,9 +107,9 @@ class YoloV7(YoloNetwork):
             self.model.append(layer)
             self.sources.append(sources)
 
-        anchors = torch.tensor(plan['anchors'], dtype=torch.float32).view(len(levels), -1, 2)
+        anchors = [list(zip(sides[::2], sides[1::2], strict=True)) for sides in plan['anchors']]
         classes = int(plan['nc'])
-        after = anchors.shape[1] * (FIRST_CLASS + classes + masks)
+        after = len(anchors[0]) * (FIRST_CLASS + classes + masks)
         ends: Any = Ends([channels[n] for n in levels], after)
         self.model.append(ends)
         self.sources.append(levels)
