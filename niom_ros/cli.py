@@ -12,15 +12,15 @@ import sys
 
 from niom_ros.errors import UserError
 from niom_ros.installation import version
-from niom_ros.matching.parameters import MATCH_PARAMETERS
-from niom_ros.matching.parameters import NETWORK_PARAMETERS
-from niom_ros.matching.parameters import options_of
-from niom_ros.matching.parameters import Parameter
-from niom_ros.matching.parameters import settings_of
 from niom_ros.models.store import megabytes
 from niom_ros.models.store import ModelError
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
+from niom_ros.parameters import MATCH_PARAMETERS
+from niom_ros.parameters import NETWORK_PARAMETERS
+from niom_ros.parameters import options_of
+from niom_ros.parameters import Parameter
+from niom_ros.parameters import settings_of
 
 MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
 

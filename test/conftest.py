@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.settings import default_threads
-from niom_ros.matching.settings import Settings
+from niom_ros.settings import default_threads
+from niom_ros.settings import Settings
 from niom_ros.virtual_scene import example_photo
 from niom_ros.virtual_scene import VirtualScene
 

@@ -53,8 +53,8 @@ def test_a_reference_that_is_not_there_is_exit_code_3(coffee_file, tmp_path, cap
     [
         (['missing.png', 'GOOD'], 'there is no file missing.png'),
         (['GOOD', '.'], 'is a folder'),
-        (['GOOD', 'GOOD', '--extractor', 'sift'], "unknown extractor 'sift'"),
-        (['GOOD', 'GOOD', '--device', 'tpu'], "unknown device 'tpu'"),
+        (['GOOD', 'GOOD', '--extractor', 'sift'], "extractor is 'sift': use one of aliked"),
+        (['GOOD', 'GOOD', '--device', 'tpu'], "device is 'tpu': use one of auto"),
         (['GOOD', 'GOOD', '--max-keypoints', '-1'], 'max_keypoints is -1'),
         (['GOOD', 'GOOD', '-o', 'picture.xyz'], 'use the ending .png or .jpg'),
         (['GOOD', 'GOOD', '-o', 'no/such/folder/a.png'], 'cannot write'),

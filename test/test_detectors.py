@@ -7,10 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.matching.settings import CAM_METHODS
-from niom_ros.matching.settings import choose_device
-from niom_ros.matching.settings import Settings
-from niom_ros.matching.settings import SettingsError
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.darknet import Darknet
@@ -22,6 +18,10 @@ from niom_ros.semantics.detectors.grid_detector import Letterbox
 from niom_ros.semantics.detectors.grid_detector import Level
 from niom_ros.semantics.detectors.loading import load_detector
 from niom_ros.semantics.heat_maps import Area
+from niom_ros.settings import CAM_METHODS
+from niom_ros.settings import choose_device
+from niom_ros.settings import Settings
+from niom_ros.settings import SettingsError
 from niom_ros.virtual_scene import example_photo
 
 CPU = torch.device('cpu')

@@ -20,9 +20,6 @@ from niom_ros.matching.features import LOADERS
 from niom_ros.matching.matchers import load_matcher
 from niom_ros.matching.networks.superglue import SuperGlue
 from niom_ros.matching.networks.superpoint import SuperPoint
-from niom_ros.matching.settings import Settings
-from niom_ros.matching.settings import Weighting
-from niom_ros.matching.settings import WEIGHTINGS
 from niom_ros.matching.weighting import one_heat
 from niom_ros.matching.weighting import weighted
 from niom_ros.matching.weighting import weights_of
@@ -32,6 +29,9 @@ from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.heat_maps import Frame
 from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.settings import Settings
+from niom_ros.settings import Weighting
+from niom_ros.settings import WEIGHTINGS
 
 CPU = torch.device('cpu')
 PRECISIONS = pytest.mark.parametrize('half', [False, True], ids=['single', 'half'])

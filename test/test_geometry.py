@@ -12,12 +12,12 @@ from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.geometry import implausibility
 from niom_ros.matching.geometry import in_front
 from niom_ros.matching.geometry import jacobian
-from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import measure
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.geometry import warp_points
+from niom_ros.settings import Limits
 
 REFERENCE = Box(0, 0, 400, 300)
 IMAGE = Box(0, 0, 640, 480)

@@ -17,8 +17,6 @@ import pytest
 from safetensors.torch import save_file
 import torch
 
-from niom_ros.matching.settings import Pairing
-from niom_ros.matching.settings import SettingsError
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics import labels
@@ -30,6 +28,8 @@ from niom_ros.semantics.labels import plain
 from niom_ros.semantics.labels import same
 from niom_ros.semantics.labels import unit
 from niom_ros.semantics.minilm import MiniLM
+from niom_ros.settings import Pairing
+from niom_ros.settings import SettingsError
 
 CPU = torch.device('cpu')
 

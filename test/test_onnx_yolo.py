@@ -17,7 +17,6 @@ import onnxruntime
 import pytest
 import torch
 
-from niom_ros.matching.settings import SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.cam import LIBRARY_METHODS
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
@@ -27,6 +26,7 @@ from niom_ros.semantics.detectors.onnx_yolo import load_onnx_yolo
 from niom_ros.semantics.detectors.onnx_yolo import open_session
 from niom_ros.semantics.detectors.ultralytics_yolo import load_ultralytics
 from niom_ros.semantics.detectors.yolo import YoloDetector
+from niom_ros.settings import SettingsError
 
 CPU = torch.device('cpu')
 WIDTH, HEIGHT = 96, 64

@@ -1,5 +1,4 @@
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 import socket
 
 import cv2
@@ -9,18 +8,27 @@ import torch
 
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import Limits
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import warp_points
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.settings import choose_device
-from niom_ros.matching.settings import Settings
-from niom_ros.matching.settings import SettingsError
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
+from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.scene import Hints
+from niom_ros.semantics.scene import MarkedObject
+from niom_ros.settings import choose_device
+from niom_ros.settings import Limits
+from niom_ros.settings import Options
+from niom_ros.settings import Pairing
+from niom_ros.settings import Settings
+from niom_ros.settings import SettingsError
+from niom_ros.settings import Weighting
+from niom_ros.settings import WEIGHTINGS
 from niom_ros.virtual_scene import example_photo
+
+SEW = Options(weighting=Weighting('sew'))
 
 
 @pytest.fixture(scope='module')
@@ -33,9 +41,18 @@ def view(scene):
     return scene.view(8.0, frame=0)
 
 
-@pytest.mark.parametrize('extractor', ['aliked', 'disk'])
-def test_a_photo_is_found_where_it_is(extractor, coffee, view):
-    pipeline = Pipeline(Settings(extractor=extractor, device='cpu', max_keypoints=512))
+@pytest.mark.parametrize(
+    ('extractor', 'matcher'),
+    [
+        ('aliked', 'lightglue'),
+        ('disk', 'lightglue'),
+        ('xfeat', 'lightglue'),
+        ('aliked', 'nearest'),
+    ],
+)
+def test_a_photo_is_found_where_it_is(extractor, matcher, coffee, view):
+    settings = Settings(extractor=extractor, matcher=matcher, device='cpu', max_keypoints=512)
+    pipeline = Pipeline(settings)
     reference = pipeline.prepare(coffee)
     outcome = pipeline.match(reference, view.image)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
@@ -43,8 +60,9 @@ def test_a_photo_is_found_where_it_is(extractor, coffee, view):
         corner_error(outcome.verdict.reference_to_image, view.picture_to_image, reference.box) < 3
     )
     assert outcome.verdict.confidence > 0.7
-    assert pipeline.method == f'{extractor}+lightglue'
+    assert pipeline.method == f'{extractor}+{matcher}'
     assert set(outcome.stage_seconds) == {'extract', 'match', 'verify'}
+    assert outcome.weighting == 'none'
     agreeing = outcome.correspondences.reference_points[outcome.verdict.inliers]
     truly = warp_points(view.picture_to_image, agreeing)
     off = np.linalg.norm(
@@ -57,7 +75,7 @@ def test_correspondences_come_best_first(pipeline, reference, view):
     scores = pipeline.match(reference, view.image).correspondences.scores
     assert (np.diff(scores) <= 0).all()
     assert scores.min() > 0.1
-    strict = pipeline.match(reference, view.image, Limits(score_threshold=0.8))
+    strict = pipeline.match(reference, view.image, Options(Limits(score_threshold=0.8)))
     assert 0 < len(strict.correspondences) < len(scores)
     assert strict.correspondences.scores.min() > 0.8
 
@@ -199,12 +217,12 @@ def test_loading_and_matching_need_no_network(monkeypatch, coffee):
 
 
 def test_limits_decide(pipeline, reference, view):
-    strict = replace(Limits(), min_inliers=500)
+    strict = Options(Limits(min_inliers=500))
     assert pipeline.match(reference, view.image, strict).verdict.status is not Status.OK
 
 
 def test_wrong_settings_say_what_to_use(tmp_path):
-    with pytest.raises(SettingsError, match='use one of aliked, disk, superpoint'):
+    with pytest.raises(SettingsError, match='use one of aliked, disk, xfeat, superpoint'):
         Pipeline(Settings(extractor='sift'))
     with pytest.raises(SettingsError, match='use one of auto, cpu, cuda'):
         Pipeline(Settings(device='tpu'))
@@ -216,3 +234,115 @@ def test_wrong_settings_say_what_to_use(tmp_path):
         with pytest.raises(SettingsError, match='no usable CUDA GPU'):
             Pipeline(Settings(device='cuda'))
         assert choose_device('auto').type == 'cpu'
+
+
+def test_half_precision_is_for_gpus():
+    with pytest.raises(SettingsError, match="precision 'half' is for CUDA GPUs"):
+        Pipeline(Settings(device='cpu', precision='half'))
+
+
+def test_the_outcome_says_what_the_weights_came_from(pipeline, reference, view):
+    outcome = pipeline.match(reference, view.image, SEW)
+    assert outcome.weighting == 'sew'
+    assert set(outcome.stage_seconds) == {'extract', 'detect', 'pair', 'match', 'verify'}
+    assert reference.scene.objects[0].label == 'cup'
+    assert outcome.reference_weights.source.startswith('yolov4-tiny: ')
+    assert 'cup' in outcome.reference_weights.source
+    weights = outcome.reference_weights.values
+    assert weights.shape == (len(reference.features),)
+    assert 0.5 <= weights.min() < 0.7 and weights.max() == 1
+    assert len(outcome.correspondences.reference_weights) == len(outcome.correspondences)
+
+
+def test_marked_objects_weigh_what_they_cover(pipeline, coffee, view):
+    marks = (MarkedObject('cup', Area(150, 20, 450, 330)),)
+    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
+    options = Options(weighting=Weighting('sew'), pairing=Pairing('none'))
+    outcome = pipeline.match(reference, view.image, options)
+    inside = marks[0].area.contains(reference.features.keypoints)
+    weights = outcome.reference_weights.values
+    assert weights[inside].unique().tolist() == [1]
+    assert weights[~inside].unique().tolist() == [0.5]
+
+
+@pytest.mark.parametrize('stage', ['before', 'after'])
+@pytest.mark.parametrize('kind', WEIGHTINGS)
+def test_every_weighting_can_be_chosen(pipeline, reference, view, kind, stage):
+    outcome = pipeline.match(
+        reference, view.image, Options(weighting=Weighting(kind, stage=stage))
+    )
+    assert outcome.weighting == ('none' if kind == 'auto' else kind)
+    if kind in ('auto', 'none'):
+        assert outcome.verdict.status is Status.OK
+        assert outcome.correspondences.reference_weights is None
+        assert outcome.reference_weights.source == 'none: not weighted'
+        assert set(outcome.stage_seconds) == {'extract', 'match', 'verify'}
+    elif kind in ('sew', 'one_plus_heat'):
+        assert outcome.verdict.status is Status.OK
+
+
+def test_weights_change_what_is_matched(pipeline, reference, view):
+    plain = pipeline.match(reference, view.image, Options(weighting=Weighting('none')))
+    strong = pipeline.match(reference, view.image, Options(weighting=Weighting(range=0.9)))
+    assert len(strong.correspondences) != len(plain.correspondences)
+
+
+def test_without_objects_weighting_changes_nothing(coffee, view):
+    pipeline = Pipeline(Settings(device='cpu', max_keypoints=256, detector='none'))
+    reference = pipeline.prepare(coffee)
+    assert reference.scene.source == 'none: no detector'
+    weighted = pipeline.match(reference, view.image, SEW)
+    plain = pipeline.match(reference, view.image, Options(weighting=Weighting('none')))
+    assert weighted.image_weights.source == 'none: no detector'
+    assert np.array_equal(weighted.correspondences.scores, plain.correspondences.scores)
+
+
+def test_only_paired_objects_weigh(pipeline, coffee, view):
+    corner = Area(0, 0, 80, 80)
+    marks = (MarkedObject('airplane', corner), MarkedObject('cup', Area(150, 20, 450, 330)))
+    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
+    paired = pipeline.match(reference, view.image, SEW)
+    assert [pair.reference_object for pair in paired.paired.pairs] == [1]
+    in_corner = corner.contains(reference.features.keypoints)
+    assert in_corner.any()
+    assert paired.reference_weights.values[in_corner].max() == 0.5
+    options = Options(weighting=Weighting('sew'), pairing=Pairing('none'))
+    alone = pipeline.match(reference, view.image, options)
+    assert alone.reference_weights.values[in_corner].min() == 1
+
+
+def test_when_nothing_has_a_partner_nothing_is_weighted(pipeline, coffee, view):
+    marks = (MarkedObject('airplane', Area(0, 0, 80, 80)),)
+    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
+    outcome = pipeline.match(reference, view.image, SEW)
+    assert outcome.reference_weights.values is None
+    assert outcome.image_weights.source == 'none: no object has a partner'
+    assert 'floor of 0.2' in outcome.paired.how
+
+
+def test_a_drawing_is_recognised_and_can_be_overruled(pipeline, coffee):
+    drawing = np.full((400, 600, 3), 255, np.uint8)
+    corners = np.random.default_rng(0).integers((150, 100), (450, 300), (30, 2))
+    cv2.polylines(drawing, [corners.astype(np.int32)], True, (0, 0, 0), 2, cv2.LINE_AA)
+    reference = pipeline.prepare(drawing)
+    assert reference.drawing and reference.drawing_likeness > 0.5
+    assert reference.scene.source == 'hull of the ink'
+    photo = pipeline.prepare(drawing, hints=Hints(drawing=False))
+    assert not photo.drawing
+    assert photo.scene.source != 'hull of the ink'
+    assert not pipeline.prepare(coffee).drawing
+
+
+def test_auto_weights_only_what_is_not_found_without(pipeline, reference, view):
+    assert pipeline.match(reference, view.image).weighting == 'none'
+    other = pipeline.match(reference, example_photo('chelsea'))
+    assert other.weighting == 'sew'
+    assert [seen.label for seen in other.scene.objects] == ['cat']
+    assert other.verdict.status is not Status.OK
+    # With no weights on any side there is nothing to try again.
+    grey = np.full((400, 600, 3), 127, np.uint8)
+    grey[100:300:8, 100:500] = grey[100:300, 100:500:8] = 0
+    unseen = pipeline.match(reference, grey)
+    plain = pipeline.match(reference, grey, Options(weighting=Weighting('none')))
+    assert unseen.weighting == 'sew' and unseen.scene.objects == ()
+    assert len(unseen.correspondences) <= len(plain.correspondences)

@@ -13,9 +13,9 @@ from ros_client import spin_until
 from test_launch_files import readme_table
 
 from niom_ros.cli import main
-from niom_ros.matching.parameters import MATCHER_PARAMETERS
-from niom_ros.matching.parameters import VIRTUAL_CAMERA_PARAMETERS
 from niom_ros.models.table import MODELS
+from niom_ros.parameters import MATCHER_PARAMETERS
+from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
 
 NODES = {'matcher_node': 'matcher', 'virtual_camera': 'virtual_camera'}
 PARAMETERS = {

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.matching.settings import SettingsError
 from niom_ros.semantics.cam import LIBRARY_METHODS
 from niom_ros.semantics.detectors.grid_detector import Candidate
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
@@ -20,6 +19,7 @@ from niom_ros.semantics.detectors.ultralytics_yolo import load_ultralytics
 from niom_ros.semantics.detectors.ultralytics_yolo import QUIET
 from niom_ros.semantics.detectors.ultralytics_yolo import UltralyticsDetector
 from niom_ros.semantics.heat_maps import Area
+from niom_ros.settings import SettingsError
 
 pytestmark = [
     pytest.mark.optional,

@@ -3,23 +3,24 @@
 import pytest
 import torch
 
-from niom_ros.matching.settings import SettingsError
-from niom_ros.matching.settings import Weighting
 from niom_ros.matching.weighting import one_heat
 from niom_ros.matching.weighting import weighted
 from niom_ros.matching.weighting import weights_of
+from niom_ros.settings import SettingsError
+from niom_ros.settings import Weighting
 
 HEAT = torch.tensor([0.0, 0.5, 1.0, 0.25])
+SEW = Weighting('sew')
 
 
 def test_sew_is_the_formula_of_the_paper():
     # (1 + H) / max(1 + H) = 1/2, 1.5/2, 2/2, 1.25/2
-    assert weights_of(HEAT, Weighting()).tolist() == pytest.approx([0.5, 0.75, 1.0, 0.625])
+    assert weights_of(HEAT, SEW).tolist() == pytest.approx([0.5, 0.75, 1.0, 0.625])
 
 
 def test_the_largest_heat_at_a_keypoint_normalises_even_if_it_is_not_1():
     # 1/1.5, 1.5/1.5
-    weights = weights_of(torch.tensor([0.0, 0.5]), Weighting())
+    weights = weights_of(torch.tensor([0.0, 0.5]), SEW)
     assert weights.tolist() == pytest.approx([2 / 3, 1])
 
 
@@ -33,7 +34,7 @@ def test_the_largest_heat_at_a_keypoint_normalises_even_if_it_is_not_1():
     ],
 )
 def test_the_range_sets_the_smallest_weight(spread, expected):
-    weights = weights_of(HEAT, Weighting(range=spread))
+    weights = weights_of(HEAT, Weighting('sew', range=spread))
     assert weights.tolist() == pytest.approx(expected)
 
 
@@ -56,7 +57,7 @@ def test_uniform_has_the_mean_of_sew_everywhere():
 
 def test_shuffled_has_the_weights_of_sew_in_another_order_the_same_for_a_seed():
     heat = torch.linspace(0, 1, 50)
-    sew = weights_of(heat, Weighting())
+    sew = weights_of(heat, SEW)
     shuffled = weights_of(heat, Weighting('shuffled', seed=3))
     assert torch.equal(shuffled.sort().values, sew.sort().values)
     assert not torch.equal(shuffled, sew)
@@ -81,13 +82,13 @@ def test_a_descriptor_is_scaled_and_keeps_its_direction():
 
 
 def test_no_keypoints_no_weights():
-    assert weights_of(torch.empty(0), Weighting()).shape == (0,)
+    assert weights_of(torch.empty(0), SEW).shape == (0,)
 
 
 @pytest.mark.parametrize(
     ('wrong', 'words'),
     [
-        ({'kind': 'magic'}, "unknown weighting 'magic': use one of sew"),
+        ({'kind': 'magic'}, "unknown weighting 'magic': use one of auto, sew"),
         ({'range': 1.0}, 'weight_range is 1.0'),
         ({'range': float('nan')}, 'weight_range is nan'),
         ({'aggregation': 'sum'}, "unknown heat_aggregation 'sum'"),

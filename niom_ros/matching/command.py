@@ -7,6 +7,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import torch
 
 from niom_ros.errors import UserError
 from niom_ros.matching.images import read_image
@@ -15,10 +16,11 @@ from niom_ros.matching.pictures import draw_report
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
-from niom_ros.matching.settings import Options
-from niom_ros.matching.settings import Settings
 from niom_ros.semantics.scene import Hints
 from niom_ros.semantics.scene import Scene
+from niom_ros.settings import default_threads
+from niom_ros.settings import Options
+from niom_ros.settings import Settings
 
 
 def match_files(
@@ -31,6 +33,7 @@ def match_files(
     json_file: Path | None = None,
 ) -> bool:
     """Find the reference in the image, report it, and return whether it was found."""
+    torch.set_num_threads(default_threads())
     reference_image, image = read_image(reference_path), read_image(image_path)
     pipeline = Pipeline(settings)
     reference = pipeline.prepare(

@@ -13,8 +13,8 @@ import torch
 from torch.nn.functional import interpolate
 
 from niom_ros.matching.networks.superpoint import SuperPoint
-from niom_ros.matching.settings import Settings
 from niom_ros.models.store import ModelStore
+from niom_ros.settings import Settings
 
 SMALLEST_SIDE = 32  # pixels; below this the networks' coarsest layer has no cell left
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.settings import Limits
+from niom_ros.settings import Limits
 
 
 class Status(IntEnum):

@@ -12,9 +12,9 @@ import torch
 from niom_ros.matching.features import Features
 from niom_ros.matching.networks.superglue import mutual_matches
 from niom_ros.matching.networks.superglue import SuperGlue
-from niom_ros.matching.settings import Settings
-from niom_ros.matching.settings import SettingsError
 from niom_ros.models.store import ModelStore
+from niom_ros.settings import Settings
+from niom_ros.settings import SettingsError
 
 # What differs from LightGlue's own defaults. The one for XFeat is known as LighterGlue.
 LIGHTGLUE_ARCHITECTURES = {
@@ -138,11 +138,13 @@ class NearestMatcher:
         nearest = likeness.argmax(dim=1)
         numbers = torch.arange(len(reference), device=nearest.device)
         mutual = likeness.argmax(dim=0)[nearest] == numbers
-        # Distances between unit vectors; weights only shorten them, so none is negative.
-        two_best = likeness.topk(min(2, len(image)), dim=1).values
-        distances = (2 - 2 * two_best).clamp(min=0).sqrt()
-        first, second = distances[:, 0], distances[:, -1]
-        scores = (second - first) / second.clamp(min=1e-6)
+        # Weights have a say in who is nearest, but they are no distance: that is between
+        # directions.
+        lengths = reference.descriptors.norm(dim=1)[:, None] * image.descriptors.norm(dim=1)
+        distances = (2 - 2 * likeness / lengths.clamp(min=1e-9)).clamp(min=0).sqrt()
+        two_best = likeness.topk(min(2, len(image)), dim=1).indices
+        first, second = distances.gather(1, two_best)[:, [0, -1]].T
+        scores = ((second - first) / second.clamp(min=1e-6)).clamp(min=0)
         good = mutual & (scores > score_threshold)
         return Matches.sorted(torch.stack((numbers, nearest), 1)[good], scores[good])
 

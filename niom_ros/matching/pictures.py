@@ -70,39 +70,33 @@ def draw_semantics(
     reference: Reference, image: np.ndarray, outcome: MatchOutcome, max_width: int = 1280
 ) -> np.ndarray:
     """Draw the objects of both sides, the pairs among them and the heat that made the weights."""
-    scenes = reference.scene, outcome.scene
-    shrunk = same_height([reference.image, image], max_width)
-    sides = []
-    for scene, panel, weights in zip(
-        scenes, shrunk, (outcome.reference_weights, outcome.image_weights), strict=True
-    ):
-        sides.append(draw_heat(panel, scene, weights.objects))
-    canvas, offsets = side_by_side(sides)
-    places = [
-        placement(picture, panel, offset)
-        for picture, panel, offset in zip((reference.image, image), shrunk, offsets, strict=True)
+    pictures = [reference.image, image]
+    scenes = [reference.scene, outcome.scene]
+    weights = [outcome.reference_weights, outcome.image_weights]
+    panels = [
+        draw_heat(panel, scene, used.objects)
+        for panel, scene, used in zip(
+            same_height(pictures, max_width), scenes, weights, strict=True
+        )
     ]
-    for scene, place, weights in zip(
-        scenes, places, (outcome.reference_weights, outcome.image_weights), strict=True
-    ):
-        draw_objects(canvas, scene, place, weights.objects)
+    canvas, offsets = side_by_side(panels)
+    places = list(map(placement, pictures, panels, offsets))
+    for scene, place, used in zip(scenes, places, weights, strict=True):
+        draw_objects(canvas, scene, place, used.objects)
     for pair in outcome.paired.pairs:
-        ends = [
-            pixel(warp_points(place, centre_of(scene, index))[0])
-            for scene, place, index in zip(
-                scenes, places, (pair.reference_object, pair.image_object), strict=True
-            )
-        ]
-        cv2.line(canvas, ends[0], ends[1], AMBER, 2, cv2.LINE_AA)
-        middle = (ends[0][0] + ends[1][0]) // 2, (ends[0][1] + ends[1][1]) // 2
-        draw_text(canvas, f'{pair.similarity:.2f}', middle, AMBER)
-    lines = [
-        ('reference weights', weights_line(outcome.reference_weights)),
-        ('image weights', weights_line(outcome.image_weights)),
-        ('pairing', outcome.paired.how),
-    ]
+        centres = [centre_of(scenes[0], pair.reference_object)]
+        centres.append(centre_of(scenes[1], pair.image_object))
+        (start,), (end,) = map(warp_points, places, centres)
+        cv2.line(canvas, pixel(start), pixel(end), AMBER, 2, cv2.LINE_AA)
+        draw_text(canvas, f'{pair.similarity:.2f}', pixel((start + end) / 2), AMBER)
+    width = canvas.shape[1]
     return np.vstack(
-        [strip(canvas.shape[1], name, text, AMBER) for name, text in lines] + [canvas]
+        [
+            strip(width, 'reference weights', weights_line(weights[0]), AMBER),
+            strip(width, 'image weights', weights_line(weights[1]), AMBER),
+            strip(width, 'pairing', outcome.paired.how, AMBER),
+            canvas,
+        ]
     )
 
 
@@ -116,12 +110,11 @@ def weights_line(weights: Weights) -> str:
 
 def draw_heat(image: np.ndarray, scene: Scene, objects: Sequence[int]) -> np.ndarray:
     """Draw the heat of some objects over an image: bright where the weights are large."""
-    height, width = image.shape[:2]
-    heat = np.zeros((height, width), np.float32)
-    for index in objects:
-        heat = np.maximum(heat, scene.objects[index].heat.picture(width, height).cpu().numpy())
     if not objects:
         return image.copy()
+    height, width = image.shape[:2]
+    maps = [scene.objects[index].heat.picture(width, height) for index in objects]
+    heat = np.max([heat_map.cpu().numpy() for heat_map in maps], axis=0)
     colours = cv2.applyColorMap((255 * heat).astype(np.uint8), cv2.COLORMAP_INFERNO)
     return cv2.addWeighted(image, 0.45, cv2.cvtColor(colours, cv2.COLOR_BGR2RGB), 0.55, 0)
 

@@ -23,12 +23,6 @@ from niom_ros.matching.images import check_size
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.matching.matchers import load_matcher
-from niom_ros.matching.settings import choose_device
-from niom_ros.matching.settings import Limits
-from niom_ros.matching.settings import Options
-from niom_ros.matching.settings import Settings
-from niom_ros.matching.settings import SettingsError
-from niom_ros.matching.settings import Weighting
 from niom_ros.matching.weighting import one_heat
 from niom_ros.matching.weighting import weighted
 from niom_ros.matching.weighting import weights_of
@@ -41,6 +35,13 @@ from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Hints
 from niom_ros.semantics.scene import Scene
 from niom_ros.semantics.scene import SceneReader
+from niom_ros.settings import choose_device
+from niom_ros.settings import Limits
+from niom_ros.settings import Options
+from niom_ros.settings import Settings
+from niom_ros.settings import SettingsError
+from niom_ros.settings import SUITABLE_RANGE
+from niom_ros.settings import Weighting
 
 PLENTY_OF_KEYPOINTS = 500
 
@@ -105,6 +106,7 @@ class Pipeline:
         self.device = device.type
         self.method = f'{settings.extractor}+{settings.matcher}'
         self.detector = settings.detector
+        self._suitable_range = SUITABLE_RANGE[settings.extractor]
         self._half = settings.precision == 'half'
         self._plenty = min(PLENTY_OF_KEYPOINTS, settings.max_keypoints)
         self._extractor = Extractor(settings, store, device)
@@ -184,30 +186,55 @@ class Pipeline:
             )
             verdict = Verdict(Status.NO_KEYPOINTS, message, np.zeros(0, bool))
             return MatchOutcome(verdict, Correspondences.none(), len(features), seconds)
+        if options.weighting.kind != 'auto':
+            return self._attempt(reference, image, features, options, seconds)
+        # The same object is matched best as it is; weights help where objects are only alike.
+        plain, sew = (
+            replace(options, weighting=replace(options.weighting, kind=kind))
+            for kind in ('none', 'sew')
+        )
+        outcome = self._attempt(reference, image, features, plain, seconds)
+        if outcome.verdict.status is Status.OK:
+            return outcome
+        return self._attempt(reference, image, features, sew, seconds, outcome)
+
+    def _attempt(
+        self,
+        reference: Reference,
+        image: np.ndarray,
+        features: Features,
+        options: Options,
+        seconds: dict[str, float],
+        plain: MatchOutcome | None = None,
+    ) -> MatchOutcome:
+        """Find the reference with one way of weighting; `plain` is the outcome without any."""
+        weighting = options.weighting
+        if weighting.range is None:
+            weighting = replace(weighting, range=self._suitable_range)
         scene, paired = Scene(), PairedObjects()
-        if options.weighting.kind != 'none':
+        if weighting.kind != 'none':
             with timed('detect', seconds), self._precision():
                 scene = self._reader.read_image(image).at(features.keypoints)
             with timed('pair', seconds):
                 paired = pair_objects(
                     reference.scene.objects, scene.objects, options.pairing, self._embedder
                 )
-        reference_weights, image_weights = weights_for(
-            reference.scene, scene, paired, options.weighting
-        )
-        with timed('match', seconds):
-            correspondences = self._correspondences(
-                reference.features, features, reference_weights, image_weights, options
-            )
-        with timed('verify', seconds):
-            image_box = Box(0, 0, features.width, features.height)
-            verdict = locate(
-                correspondences,
-                reference.box,
-                reference.counting_area,
-                image_box,
-                options.limits,
-            )
+        weights = weights_for(reference.scene, scene, paired, weighting)
+        if plain is not None and all(side.values is None for side in weights):
+            verdict, correspondences = plain.verdict, plain.correspondences
+        else:
+            with timed('match', seconds):
+                correspondences = self._correspondences(
+                    reference.features, features, weights, options
+                )
+            with timed('verify', seconds):
+                verdict = locate(
+                    correspondences,
+                    reference.box,
+                    reference.counting_area,
+                    Box(0, 0, features.width, features.height),
+                    options.limits,
+                )
         return MatchOutcome(
             verdict,
             correspondences,
@@ -215,33 +242,32 @@ class Pipeline:
             seconds,
             scene,
             paired,
-            options.weighting.kind,
-            reference_weights,
-            image_weights,
+            weighting.kind,
+            *weights,
         )
 
     def _correspondences(
         self,
         reference: Features,
         image: Features,
-        reference_weights: Weights,
-        image_weights: Weights,
+        weights: tuple[Weights, Weights],
         options: Options,
     ) -> Correspondences:
         if not len(reference) or not len(image):
             return Correspondences.none()
+        reference_weights, image_weights = (side.values for side in weights)
         stage = options.weighting.stage
         matches = self._matcher.match(
-            self._weighted(reference, reference_weights.values, stage),
-            self._weighted(image, image_weights.values, stage),
+            self._weighted(reference, reference_weights, stage),
+            self._weighted(image, image_weights, stage),
             options.limits.score_threshold,
         )
         return Correspondences(
             reference.keypoints[matches.reference_index].cpu().numpy(),
             image.keypoints[matches.image_index].cpu().numpy(),
             matches.scores.cpu().numpy(),
-            chosen(reference_weights.values, matches.reference_index),
-            chosen(image_weights.values, matches.image_index),
+            chosen(reference_weights, matches.reference_index),
+            chosen(image_weights, matches.image_index),
         )
 
     def _weighted(self, features: Features, weights: torch.Tensor | None, stage: str) -> Features:
@@ -260,7 +286,7 @@ def weights_for(
 ) -> tuple[Weights, Weights]:
     """Return the weights of the keypoints on both sides, and what they came from."""
     if weighting.kind == 'none':
-        nothing = Weights(None, (), 'none: weighting is off')
+        nothing = Weights(None, (), 'none: not weighted')
         return nothing, nothing
     sides = []
     for scene, partner in (
@@ -290,9 +316,9 @@ def chosen(weights: torch.Tensor | None, index: torch.Tensor) -> np.ndarray | No
 
 @contextmanager
 def timed(stage: str, seconds: dict[str, float]) -> Iterator[None]:
-    """Note how long a stage took."""
+    """Note how long a stage took, all attempts together."""
     start = time.perf_counter()
     try:
         yield
     finally:
-        seconds[stage] = time.perf_counter() - start
+        seconds[stage] = seconds.get(stage, 0) + time.perf_counter() - start

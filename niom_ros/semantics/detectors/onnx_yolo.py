@@ -34,13 +34,13 @@ import numpy as np
 import onnxruntime
 import torch
 
-from niom_ros.matching.settings import SettingsError
 from niom_ros.semantics.cam import CLOSED_FORM
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.detectors.grid_detector import GridDetector
 from niom_ros.semantics.detectors.grid_detector import Letterbox
 from niom_ros.semantics.detectors.grid_detector import Level
 from niom_ros.semantics.detectors.grid_detector import Look
+from niom_ros.settings import SettingsError
 
 CAN_READ = (
     'readable are YOLOs whose output is 1 x boxes x numbers or 1 x numbers x boxes with boxes '

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from niom_ros.matching.settings import SettingsError
 from niom_ros.semantics.cam import cells_of
 from niom_ros.semantics.cam import CLOSED_FORM
 from niom_ros.semantics.cam import library_cam
@@ -26,6 +25,7 @@ from niom_ros.semantics.detectors.grid_detector import GridDetector
 from niom_ros.semantics.detectors.grid_detector import Letterbox
 from niom_ros.semantics.detectors.grid_detector import Level
 from niom_ros.semantics.detectors.grid_detector import Look
+from niom_ros.settings import SettingsError
 
 USUAL_SIDE = 640  # of the input where the model does not say
 QUIET = {

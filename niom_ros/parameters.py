@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from dataclasses import fields
 from typing import Any
 
-from niom_ros.matching.settings import AGGREGATIONS
-from niom_ros.matching.settings import CAM_METHODS
-from niom_ros.matching.settings import DETECTORS
-from niom_ros.matching.settings import DEVICES
-from niom_ros.matching.settings import EXTRACTORS
-from niom_ros.matching.settings import FALLBACKS
-from niom_ros.matching.settings import Limits
-from niom_ros.matching.settings import MATCHERS
-from niom_ros.matching.settings import Options
-from niom_ros.matching.settings import Pairing
-from niom_ros.matching.settings import PAIRINGS
-from niom_ros.matching.settings import PRECISIONS
-from niom_ros.matching.settings import Settings
-from niom_ros.matching.settings import WEIGHT_STAGES
-from niom_ros.matching.settings import Weighting
-from niom_ros.matching.settings import WEIGHTINGS
+from niom_ros.settings import AGGREGATIONS
+from niom_ros.settings import CAM_METHODS
+from niom_ros.settings import DETECTORS
+from niom_ros.settings import DEVICES
+from niom_ros.settings import EXTRACTORS
+from niom_ros.settings import FALLBACKS
+from niom_ros.settings import Limits
+from niom_ros.settings import MATCHERS
+from niom_ros.settings import Options
+from niom_ros.settings import Pairing
+from niom_ros.settings import PAIRINGS
+from niom_ros.settings import PRECISIONS
+from niom_ros.settings import Settings
+from niom_ros.settings import WEIGHT_STAGES
+from niom_ros.settings import Weighting
+from niom_ros.settings import WEIGHTINGS
 
 
 @dataclass(frozen=True)
@@ -143,15 +143,15 @@ MATCH_PARAMETERS = (
     Parameter(
         'weighting',
         Weighting.kind,
-        'How heat weights descriptors; uniform to one_plus_heat are for experiments.',
+        'How heat weights descriptors; auto: as sew, but only where none does not find it.',
         choices=WEIGHTINGS,
         live=True,
     ),
     Parameter(
         'weight_range',
-        Weighting.range,
-        'Weights lie between 1 minus this and 1.',
-        minimum=0.0,
+        -1.0,
+        'Weights lie between 1 minus this and 1; negative: what suits the extractor.',
+        minimum=-1.0,
         maximum=0.99,
         live=True,
     ),
@@ -288,7 +288,7 @@ def options_of(values: Mapping[str, Any]) -> Options:
         Limits(**{name: values[name] for name in (*limits, 'min_coverage')}),
         Weighting(
             kind=values['weighting'],
-            range=values['weight_range'],
+            range=values['weight_range'] if values['weight_range'] >= 0 else None,
             aggregation=values['heat_aggregation'],
             stage=values['weight_stage'],
         ),

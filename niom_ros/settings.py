@@ -17,10 +17,14 @@ PRECISIONS = ('single', 'half')
 DETECTORS = ('yolov4-tiny', 'yolov7-seg', 'onnx', 'ultralytics', 'none')
 CAM_METHODS = ('closed_form', 'gradcam', 'gradcam++', 'hirescam', 'layercam', 'eigencam')
 FALLBACKS = ('none', 'saliency')
-WEIGHTINGS = ('sew', 'none', 'uniform', 'shuffled', 'heat', 'one_plus_heat')
+WEIGHTINGS = ('auto', 'sew', 'none', 'uniform', 'shuffled', 'heat', 'one_plus_heat')
 AGGREGATIONS = ('max', 'mean', 'sigmoid', 'softmax')
 WEIGHT_STAGES = ('before', 'after')
 PAIRINGS = ('text', 'visual', 'both', 'none')
+
+# How far weights may go down: the paper's range, where it leaves enough matches. With 0.5 DISK and
+# XFeat lose half of them or more.
+SUITABLE_RANGE = {'aliked': 0.5, 'superpoint': 0.5, 'disk': 0.25, 'xfeat': 0.25}
 
 
 class SettingsError(UserError):
@@ -70,6 +74,7 @@ class Settings:
 class Weighting:
     """How the heat at a keypoint becomes the number that its descriptor is multiplied with.
 
+    auto           none, and if that does not find the reference, sew
     sew            (1 + H) / max(1 + H), as the paper has it; `range` makes it milder
     none           1: descriptors stay as they are
     uniform        control: the mean of what sew gives, the same for every keypoint
@@ -78,8 +83,8 @@ class Weighting:
     one_plus_heat  1 + H, which the paper rejected
     """
 
-    kind: str = 'sew'
-    range: float = 0.5  # weights of sew lie between 1 - range and 1
+    kind: str = 'auto'
+    range: float | None = None  # sew gives 1 - range to 1; None: what suits the extractor
     aggregation: str = 'max'  # how the heat of several objects becomes one
     stage: str = 'before'  # or after the linear layer with which LightGlue reads descriptors
     seed: int = 0  # of shuffled
@@ -89,7 +94,7 @@ class Weighting:
         check_choice('weighting', self.kind, WEIGHTINGS)
         check_choice('heat_aggregation', self.aggregation, AGGREGATIONS)
         check_choice('weight_stage', self.stage, WEIGHT_STAGES)
-        if not 0 <= self.range < 1:
+        if self.range is not None and not 0 <= self.range < 1:
             raise SettingsError(f'weight_range is {self.range}: it must be 0 or more and below 1')
 
 
