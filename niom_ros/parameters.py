@@ -43,7 +43,9 @@ class Parameter:
         """Return why a value is refused, or '' if it is fine."""
         if self.choices and value not in self.choices:
             return f"{self.name} is '{value}': use one of {', '.join(self.choices)}"
-        if self.minimum is not None and not self.minimum <= value <= (self.maximum or 0):
+        if self.minimum is None or self.maximum is None or isinstance(value, str):
+            return ''
+        if not self.minimum <= value <= self.maximum:
             return f'{self.name} is {value}: use {self.minimum:g} to {self.maximum:g}'
         return ''
 

@@ -1,10 +1,13 @@
 """The matcher as its own process, over real DDS, fed by a camera that the tests control."""
 
 from array import array
+import math
 import signal
 import subprocess
 import time
 
+import cv2
+from niom_ros.msg import DetectedObject
 from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
 from niom_ros.srv import SetReference
@@ -167,7 +170,10 @@ def test_the_reference_is_found_in_the_camera_image(bench, with_reference, view,
     assert all(seconds > 0 for seconds in result.stage_seconds)
     assert 'inlier_ratio' in result.check_names
     assert result.method == 'aliked+lightglue'
+    # It was found as it is, so nothing was weighted.
     assert result.weighting == 'none'
+    assert result.detector == 'yolov4-tiny'
+    assert list(result.reference_weight) == list(result.image_weight) == []
 
 
 def test_the_small_message_equals_the_one_inside_the_large(bench, with_reference, view):
@@ -233,6 +239,9 @@ def bad_requests(tmp_path):
         data = array('B', bytes([200]) * (step * rows))
         return Image(width=width, height=rows, step=step, encoding=encoding, data=data)
 
+    def marked(**fields):
+        return DetectedObject(**{'label': 'cat', 'width': 20.0, 'height': 20.0, **fields})
+
     tiny = Image(width=1, height=1, step=3, encoding='rgb8', data=array('B', bytes(3)))
     outside = RegionOfInterest(x_offset=400, width=200, height=100)
     overflow = RegionOfInterest(x_offset=2**32 - 1, width=2**32 - 1, height=1)
@@ -268,7 +277,11 @@ def bad_requests(tmp_path):
         ('line breaks', answer.BAD_REQUEST, {'image': picture, 'label': 'a\nb'}),
         ('use at most 256', answer.BAD_REQUEST, {'image': picture, 'label': 'x' * 1_000_000}),
         ('kind 7 is unknown', answer.BAD_REQUEST, {'image': picture, 'kind': 7}),
-        ('DRAWING is not', answer.BAD_REQUEST, {'image': picture, 'kind': 2}),
+        ('has no box', answer.BAD_REQUEST, {'image': picture, 'objects': [marked(width=0.0)]}),
+        ('has no box', answer.BAD_REQUEST, {'image': picture, 'objects': [marked(x=math.nan)]}),
+        ('lies outside', answer.BAD_REQUEST, {'image': picture, 'objects': [marked(x=900.0)]}),
+        ('line breaks', answer.BAD_REQUEST, {'image': picture, 'objects': [marked(label='\n')]}),
+        ('at most 100', answer.BAD_REQUEST, {'image': picture, 'objects': [marked()] * 101}),
         ('landmarks is not', answer.BAD_REQUEST, {'image': picture, 'landmark_names': ['top']}),
         ('physical_width is not', answer.BAD_REQUEST, {'image': picture, 'physical_width': 0.3}),
     ]
@@ -339,6 +352,69 @@ def test_only_what_counts_of_the_reference_is_matched(bench, coffee, view):
         assert top - 0.5 <= min(result.reference_y) and max(result.reference_y) <= bottom - 0.5
 
 
+def test_the_semantics_behind_a_match_are_told(bench, with_reference, view):
+    assert with_reference.objects[0].label == 'cup'
+    assert with_reference.weights_from.startswith('yolov4-tiny: ')
+    assert with_reference.kind == SetReference.Request.KIND_PHOTO
+    assert with_reference.kind_confidence > 0.5
+    assert list(with_reference.warnings) == []
+    assert bench.set_parameter('weighting', 'sew').successful
+    try:
+        result = bench.result_of(rgb_to_message(view.image, Header()))
+    finally:
+        assert bench.set_parameter('weighting', 'auto').successful
+    assert result.weighting == 'sew'
+    assert result.homography.status == Homography.OK, result.status_message
+    assert len(result.reference_weight) == len(result.image_weight) == len(result.score)
+    assert 0.5 <= min(result.reference_weight) < max(result.reference_weight) <= 1
+    assert 'cup' in result.reference_weights_from
+    assert result.image_weights_from.startswith('yolov4-tiny: ')
+    assert {'cup'} <= {seen.label for seen in result.image_objects}
+    (pair,) = result.object_pairs
+    assert result.reference_objects[pair.reference_object].label == 'cup'
+    assert result.image_objects[pair.image_object].label == 'cup'
+    assert pair.similarity == pair.label_similarity == 1
+    assert math.isnan(pair.visual_similarity)
+    assert result.pairing.startswith('labels: ')
+    assert list(result.stage_names) == ['extract', 'detect', 'pair', 'match', 'verify']
+    box = result.image_objects[pair.image_object]
+    assert 0 <= box.x < box.x + box.width <= 640
+    assert 0 <= box.y < box.y + box.height <= 480
+
+
+def test_a_wrong_weighting_is_refused_and_the_old_one_stays(bench):
+    answer = bench.set_parameter('weighting', 'magic')
+    assert not answer.successful
+    assert answer.reason.startswith("weighting is 'magic': use one of auto, sew")
+    assert bench.set_parameter('pairing', 'visual').successful
+    assert bench.set_parameter('pairing', 'text').successful
+
+
+def test_marked_objects_come_back_as_they_were_given(bench, coffee):
+    given = DetectedObject(label='Tasse', x=150.0, y=20.0, width=300.0, height=310.0)
+    answer = bench.set_reference(image=rgb_to_message(coffee, Header()), objects=[given])
+    assert answer.success, answer.message
+    assert answer.weights_from == 'marked objects: Tasse'
+    (seen,) = answer.objects
+    assert (seen.label, seen.score) == ('Tasse', 1)
+    assert (seen.x, seen.y, seen.width, seen.height) == (150, 20, 300, 310)
+
+
+def test_a_drawing_is_taken_for_one_or_declared_to_be_one(bench, coffee):
+    page = np.full((400, 600, 3), 255, np.uint8)
+    corners = np.random.default_rng(0).integers((150, 100), (450, 300), (40, 2))
+    cv2.polylines(page, [corners.astype(np.int32)], True, (0, 0, 0), 2, cv2.LINE_AA)
+    drawn = bench.set_reference(image=rgb_to_message(page, Header()))
+    assert drawn.success, drawn.message
+    assert drawn.kind == SetReference.Request.KIND_DRAWING
+    assert drawn.weights_from == 'hull of the ink'
+    declared = bench.set_reference(
+        image=rgb_to_message(coffee, Header()), kind=SetReference.Request.KIND_DRAWING
+    )
+    assert declared.kind == SetReference.Request.KIND_DRAWING
+    assert declared.kind_confidence < 0.5
+
+
 @pytest.fixture
 def slow_matcher(bench, coffee_file, tmp_path):
     """Run a second matcher beside the first, so slow that a frame takes it many seconds."""
@@ -390,15 +466,16 @@ def test_only_the_newest_frame_counts(bench, with_reference, scene):
     assert newest.frames_dropped > before.frames_dropped
 
 
-def test_the_debug_image_reaches_its_listeners(bench, with_reference, view):
+@pytest.mark.parametrize('topic', ['debug_image', 'heatmap_image'])
+def test_pictures_reach_their_listeners(bench, with_reference, view, topic):
     image = rgb_to_message(view.image, Header())
-    pictures = Inbox(bench.node, Image, 'matcher/debug_image')
+    pictures = Inbox(bench.node, Image, f'matcher/{topic}')
 
     def arrived():
         bench.result_of(image)  # again, until the matcher knows of its listener
         return pictures.messages
 
-    spin_until(bench.node, arrived, 'a debug image')
+    spin_until(bench.node, arrived, f'a {topic}')
     picture = pictures.messages[0]
     assert picture.header.frame_id == 'camera_optical_frame'
     assert 600 < message_to_rgb(picture).shape[1] <= 1280

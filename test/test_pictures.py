@@ -1,17 +1,25 @@
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
 
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.pictures import AMBER
 from niom_ros.matching.pictures import BANNER_HEIGHT
 from niom_ros.matching.pictures import CYAN
 from niom_ros.matching.pictures import draw_matches
 from niom_ros.matching.pictures import draw_overlay
 from niom_ros.matching.pictures import draw_report
+from niom_ros.matching.pictures import draw_semantics
 from niom_ros.matching.pictures import GREEN
+from niom_ros.matching.pictures import GREY
 from niom_ros.matching.pictures import placement
 from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.pipeline import Weights
+from niom_ros.settings import Options
+from niom_ros.settings import Weighting
 
 
 @pytest.fixture(scope='module')
@@ -72,6 +80,46 @@ def test_the_report_holds_both(matched):
     assert report.shape[1] == matches.shape[1]
     assert report.shape[0] > matches.shape[0] + 300
     assert (report[: matches.shape[0]] == matches).all()
+
+
+@pytest.fixture(scope='module')
+def weighted(pipeline, coffee, scene):
+    reference = pipeline.prepare(coffee)
+    image = scene.view(8.0, 0).image
+    options = Options(weighting=Weighting('sew'))
+    return reference, image, pipeline.match(reference, image, options)
+
+
+def test_the_semantics_show_heat_boxes_and_the_pair(weighted):
+    reference, image, outcome = weighted
+    picture = draw_semantics(*weighted, max_width=1000)
+    panels = picture[3 * BANNER_HEIGHT :]
+    assert picture.shape[1] == 1000
+    assert share_of(CYAN, panels) > 0.001  # boxes that weigh
+    assert share_of(AMBER, panels) > 0.0005  # the line that joins the pair
+    # Where the heat is, the picture is brighter than where there is none.
+    plain = draw_semantics(reference, image, MatchOutcome(outcome.verdict), max_width=1000)
+    hottest = np.array(reference.scene.objects[0].heat.picture(600, 400)).argmax()
+    row, column = np.unravel_index(hottest, (400, 600))
+    scale = panels.shape[0] / 400
+    place = 3 * BANNER_HEIGHT + int(row * scale), int(column * scale)
+    assert np.abs(picture[place].astype(int) - plain[place]).max() > 20
+
+
+def test_the_report_of_a_weighted_match_begins_with_the_semantics(weighted):
+    semantics = draw_semantics(*weighted)
+    report = draw_report(*weighted)
+    assert (report[: semantics.shape[0]] == semantics).all()
+    assert report.shape[0] > semantics.shape[0] + draw_matches(*weighted).shape[0]
+
+
+def test_objects_that_do_not_weigh_are_grey(weighted):
+    reference, image, outcome = weighted
+    unpaired = replace(outcome, reference_weights=Weights(None, (), 'none: no object'))
+    picture = draw_semantics(reference, image, unpaired, max_width=1000)
+    left = picture[3 * BANNER_HEIGHT :, :480]
+    assert share_of(CYAN, left) < 0.0001
+    assert share_of(GREY, left) > 0.0005
 
 
 def test_only_what_counts_is_laid_over(pipeline, coffee, matched):

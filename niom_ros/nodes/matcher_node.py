@@ -31,6 +31,7 @@ from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.parameters import declare
 from niom_ros.nodes.parameters import read
+from niom_ros.nodes.parameters import refuse_wrong_values
 from niom_ros.nodes.reference_request import check_request
 from niom_ros.nodes.reference_request import NoCameraImage
 from niom_ros.nodes.reference_request import refusal
@@ -90,6 +91,7 @@ class MatcherNode(Node):
         )
         self.create_subscription(Image, 'image', self._frames.put, inputs)
         self.create_service(SetReference, '~/set_reference', self._set_reference)
+        refuse_wrong_values(self, MATCHER_PARAMETERS)
         self.add_post_set_parameters_callback(
             lambda _: self._apply(read(self, MATCHER_PARAMETERS))
         )

@@ -6,6 +6,8 @@ from typing import Any
 from rcl_interfaces.msg import FloatingPointRange
 from rcl_interfaces.msg import IntegerRange
 from rcl_interfaces.msg import ParameterDescriptor
+from rcl_interfaces.msg import SetParametersResult
+import rclpy
 from rclpy.exceptions import InvalidParameterTypeException
 from rclpy.exceptions import InvalidParameterValueException
 from rclpy.node import Node
@@ -45,6 +47,21 @@ def declare(node: Node, table: Iterable[Parameter]) -> None:
         problem = parameter.problem_with(value)
         if problem:
             raise SettingsError(f'parameter {problem}')
+
+
+def refuse_wrong_values(node: Node, table: Iterable[Parameter]) -> None:
+    """Refuse values that the table does not allow also while the node runs."""
+    parameters = {parameter.name: parameter for parameter in table}
+
+    def check(changes: Iterable[rclpy.Parameter]) -> SetParametersResult:
+        for change in changes:
+            known = parameters.get(change.name)
+            problem = known.problem_with(change.value) if known else ''
+            if problem:
+                return SetParametersResult(successful=False, reason=problem)
+        return SetParametersResult(successful=True)
+
+    node.add_on_set_parameters_callback(check)
 
 
 def read(node: Node, table: Iterable[Parameter]) -> dict[str, Any]:
