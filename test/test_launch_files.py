@@ -86,12 +86,13 @@ def test_files_exist_where_they_are_installed():
         assert (Path(sys.prefix) / 'share/niom_ros' / name).is_file()
 
 
-def test_rviz_shows_a_topic_that_exists(clone):
+def test_rviz_shows_topics_that_exist(clone):
     configuration = yaml.safe_load((share_folder() / 'rviz/matcher.rviz').read_text())
-    (display,) = configuration['Visualization Manager']['Displays']
-    assert display['Class'] == 'rviz_default_plugins/Image'
-    assert display['Topic']['Value'] == '/matcher/debug_image'
-    assert '`~/debug_image`' in (clone / 'README.md').read_text()
+    displays = configuration['Visualization Manager']['Displays']
+    assert {display['Class'] for display in displays} == {'rviz_default_plugins/Image'}
+    for display, topic in zip(displays, ('debug_image', 'heatmap_image'), strict=True):
+        assert display['Topic']['Value'] == f'/matcher/{topic}'
+        assert f'`~/{topic}`' in (clone / 'README.md').read_text()
 
 
 @pytest.mark.parametrize(

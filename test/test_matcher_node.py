@@ -402,7 +402,7 @@ def test_marked_objects_come_back_as_they_were_given(bench, coffee):
 
 def test_a_drawing_is_taken_for_one_or_declared_to_be_one(bench, coffee):
     page = np.full((400, 600, 3), 255, np.uint8)
-    corners = np.random.default_rng(0).integers((150, 100), (450, 300), (40, 2))
+    corners = np.random.default_rng(0).integers((150, 100), (450, 300), (30, 2))
     cv2.polylines(page, [corners.astype(np.int32)], True, (0, 0, 0), 2, cv2.LINE_AA)
     drawn = bench.set_reference(image=rgb_to_message(page, Header()))
     assert drawn.success, drawn.message
@@ -538,7 +538,10 @@ def test_the_node_ends_while_it_starts(bench, ending, seconds, tmp_path):
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [
-        (('-p', 'extractor:=sift'), "extractor is 'sift': use one of aliked, disk, superpoint"),
+        (
+            ('-p', 'extractor:=sift'),
+            "extractor is 'sift': use one of aliked, disk, xfeat, superpoint",
+        ),
         (('-p', 'reference_path:=/nowhere.png'), 'there is no file /nowhere.png'),
         (('-p', 'device:=tpu'), "device is 'tpu': use one of auto, cpu, cuda"),
         (('-p', 'max_keypoints:=1'), 'max_keypoints'),

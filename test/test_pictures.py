@@ -99,7 +99,7 @@ def test_the_semantics_show_heat_boxes_and_the_pair(weighted):
     assert share_of(AMBER, panels) > 0.0005  # the line that joins the pair
     # Where the heat is, the picture is brighter than where there is none.
     plain = draw_semantics(reference, image, MatchOutcome(outcome.verdict), max_width=1000)
-    hottest = np.array(reference.scene.objects[0].heat.picture(600, 400)).argmax()
+    hottest = int(reference.scene.objects[0].heat.picture(600, 400).argmax())
     row, column = np.unravel_index(hottest, (400, 600))
     scale = panels.shape[0] / 400
     place = 3 * BANNER_HEIGHT + int(row * scale), int(column * scale)
