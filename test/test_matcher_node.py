@@ -542,6 +542,7 @@ def test_the_node_ends_while_it_starts(bench, ending, seconds, tmp_path):
             ('-p', 'extractor:=sift'),
             "extractor is 'sift': use one of aliked, disk, xfeat, superpoint",
         ),
+        (('-p', 'detector:=onnx'), "detector 'onnx' needs a model file: set detector_path"),
         (('-p', 'reference_path:=/nowhere.png'), 'there is no file /nowhere.png'),
         (('-p', 'device:=tpu'), "device is 'tpu': use one of auto, cpu, cuda"),
         (('-p', 'max_keypoints:=1'), 'max_keypoints'),
