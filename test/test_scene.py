@@ -55,15 +55,14 @@ def test_a_label_chooses_among_what_the_detector_sees(reader, coffee):
     scene = reader.read_reference(coffee, Hints('Cups'), None)
     assert {seen.label for seen in scene.objects} == {'cup'}
     unknown = reader.read_reference(coffee, Hints('mocha pot'), None)
-    assert unknown.source == 'given label'
+    assert unknown.source == 'given label: mocha pot'
     assert unknown.objects[0].label == 'mocha pot'
     assert at(unknown, [0.0, 0.0], [599.0, 399.0]) == [1, 1]
 
 
 def test_a_drawing_is_told_by_its_ink(reader):
     scene = reader.read_reference(drawing(), Hints('wheel', drawing=True), None)
-    assert scene.source == 'hull of the ink'
-    assert scene.objects[0].label == 'wheel'
+    assert scene.source == 'hull of the ink: wheel'
     assert at(scene, [150.0, 160.0], [100.0, 160.0], [20.0, 20.0], [300.0, 160.0]) == [1, 1, 0, 0]
 
 
@@ -108,3 +107,5 @@ def test_the_heat_of_chosen_objects_at_keypoints(reader, coffee):
     assert heat.choose([0, 1]).tolist() == [[1, 0], [0, 1]]
     assert heat.choose([1]).tolist() == [[0, 1]]
     assert heat.choose([]) is None
+    assert heat.source == 'marked objects: a, b'
+    assert heat.source_of([1]) == 'marked objects: b'

@@ -300,7 +300,7 @@ def weights_for(
             sides.append(Weights(None, (), why))
         else:
             values = weights_of(one_heat(heat, weighting.aggregation), weighting)
-            sides.append(Weights(values, objects, scene.source))
+            sides.append(Weights(values, objects, scene.source_of(objects)))
     return sides[0], sides[1]
 
 

@@ -41,7 +41,7 @@ class Scene:
     """The objects of a picture, and what told of them."""
 
     objects: tuple[SeenObject, ...] = ()
-    source: str = 'none'  # or why there are no objects
+    told_by: str = 'none'  # or why there are no objects
     heat: torch.Tensor | None = None  # K x N, of each object at each keypoint
 
     def at(self, keypoints: torch.Tensor) -> 'Scene':
@@ -49,6 +49,16 @@ class Scene:
         if not self.objects:
             return self
         return replace(self, heat=torch.stack([o.heat.at(keypoints) for o in self.objects]))
+
+    @property
+    def source(self) -> str:
+        """Say what told of the objects, and which these are."""
+        return self.source_of(range(len(self.objects)))
+
+    def source_of(self, objects: Sequence[int]) -> str:
+        """Say what told of some of the objects, and which these are."""
+        labels = [self.objects[index].label for index in objects]
+        return f'{self.told_by}: {counted(labels)}' if any(labels) else self.told_by
 
     def choose(self, objects: Sequence[int]) -> torch.Tensor | None:
         """Return the heat of some of the objects at the keypoints, None if there are none."""
@@ -76,7 +86,7 @@ class SceneReader:
         """
         if hints.objects:
             marked = tuple(self._filled(o.label, o.area, image) for o in hints.objects)
-            return Scene(marked, f'marked objects: {labels_of(marked)}')
+            return Scene(marked, 'marked objects')
         detected = self._detected(masked(image, mask), hints.label)
         if detected:
             return detected
@@ -96,7 +106,7 @@ class SceneReader:
         if label:
             wanted = same([seen.label for seen in found], [label])[:, 0]
             found = tuple(compress(found, wanted.tolist()))
-        return Scene(found, f'{self._detector.name}: {labels_of(found)}') if found else None
+        return Scene(found, self._detector.name) if found else None
 
     def _last_resort(self, image: np.ndarray) -> Scene:
         why = 'no detector' if self._detector is None else f'{self._detector.name} saw nothing'
@@ -121,9 +131,9 @@ class SceneReader:
         return SeenObject(label, 1.0, area, HeatMap.of_grid(grid, frame, area))
 
 
-def labels_of(objects: Sequence[SeenObject]) -> str:
-    """Return the labels of objects in one line."""
-    names = [seen.label or 'unnamed' for seen in objects]
+def counted(labels: Sequence[str]) -> str:
+    """Return labels in one line, each once."""
+    names = [label or 'unnamed' for label in labels]
     counts = {name: names.count(name) for name in names}
     return ', '.join(name if n == 1 else f'{n} x {name}' for name, n in counts.items())
 

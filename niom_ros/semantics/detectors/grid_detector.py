@@ -1,6 +1,7 @@
 """The contract of detectors, and what all that look at an image through grids have in common."""
 
 from dataclasses import dataclass
+from threading import Lock
 from typing import Protocol
 
 import cv2
@@ -144,6 +145,7 @@ class GridDetector:
         """Note what holds for every image."""
         self.options = options
         self.device = device
+        self._lock = Lock()
 
     def letterbox(self, width: int, height: int) -> Letterbox:
         """Return how an image of this size is fitted into the network's input."""
@@ -160,6 +162,11 @@ class GridDetector:
     @torch.no_grad()
     def detect(self, image: np.ndarray) -> tuple[SeenObject, ...]:
         """Return the objects of an RGB image (height x width x 3, uint8), surest first."""
+        # Some networks are watched by hooks while they run: a second thread would be seen too.
+        with self._lock:
+            return self._detect(image)
+
+    def _detect(self, image: np.ndarray) -> tuple[SeenObject, ...]:
         height, width = image.shape[:2]
         letterbox = self.letterbox(width, height)
         fitted = torch.from_numpy(letterbox.apply(image)).to(self.device)
