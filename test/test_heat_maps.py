@@ -88,6 +88,16 @@ def test_a_smaller_picture_shows_the_same():
     assert (means - small).abs().max() < 0.02
 
 
+@pytest.mark.parametrize('gate', [None, Area(2, 1, 6, 3)])
+def test_the_map_of_a_part_becomes_one_of_the_whole(gate):
+    grid = torch.tensor([[0.0, 1.0], [3.0, 2.0]])
+    part = HeatMap.of_grid(grid, Frame.spanning(8, 4, 2, 2), gate)
+    whole = part.moved(10, 20, 30, 40).picture(30, 40)
+    assert torch.allclose(whole[20:24, 10:18], part.picture(8, 4), atol=1e-6)
+    whole[20:24, 10:18] = 0
+    assert whole.max() == 0
+
+
 edges = st.floats(-50, 150, allow_nan=False)
 
 

@@ -324,24 +324,65 @@ def test_a_drawing_is_recognised_and_can_be_overruled(pipeline, coffee):
     corners = np.random.default_rng(0).integers((150, 100), (450, 300), (30, 2))
     cv2.polylines(drawing, [corners.astype(np.int32)], True, (0, 0, 0), 2, cv2.LINE_AA)
     reference = pipeline.prepare(drawing)
-    assert reference.drawing and reference.drawing_likeness > 0.5
+    assert reference.drawing and reference.kind_confidence > 0.5
     assert reference.scene.source == 'hull of the ink'
     photo = pipeline.prepare(drawing, hints=Hints(drawing=False))
     assert not photo.drawing
+    assert photo.kind_confidence == 1
     assert photo.scene.source != 'hull of the ink'
     assert not pipeline.prepare(coffee).drawing
 
 
-def test_auto_weights_only_what_is_not_found_without(pipeline, reference, view):
-    assert pipeline.match(reference, view.image).weighting == 'none'
-    other = pipeline.match(reference, example_photo('chelsea'))
-    assert other.weighting == 'sew'
-    assert 'cat' in [seen.label for seen in other.scene.objects]
-    assert other.verdict.status is not Status.OK
-    # With no weights on any side there is nothing to try again.
+@pytest.fixture
+def matcher_calls(pipeline, monkeypatch):
+    """Return a list that grows with every call of the matcher."""
+    calls = []
+    match = pipeline._matcher.match
+
+    def counted(*given):
+        calls.append(given)
+        return match(*given)
+
+    monkeypatch.setattr(pipeline._matcher, 'match', counted)
+    return calls
+
+
+def test_auto_weights_nothing_that_is_found_without(pipeline, reference, view, matcher_calls):
+    outcome = pipeline.match(reference, view.image)
+    assert outcome.verdict.status is Status.OK
+    assert (outcome.weighting, len(matcher_calls)) == ('none', 1)
+
+
+def test_auto_tries_again_with_weights_and_takes_the_better(pipeline, coffee, matcher_calls):
+    marks = (MarkedObject('cat', Area(150, 20, 450, 330)),)
+    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
+    outcome = pipeline.match(reference, example_photo('chelsea'))
+    assert len(matcher_calls) == 2
+    assert outcome.verdict.status is not Status.OK
+    assert [outcome.scene.objects[p.image_object].label for p in outcome.paired.pairs] == ['cat']
+    alone = [
+        pipeline.match(reference, example_photo('chelsea'), Options(weighting=Weighting(kind)))
+        for kind in ('none', 'sew')
+    ]
+    assert outcome.agreement == max(attempt.agreement for attempt in alone)
+
+
+def test_auto_does_not_try_again_when_it_sees_no_object(pipeline, reference, matcher_calls):
     grey = np.full((400, 600, 3), 127, np.uint8)
     grey[100:300:8, 100:500] = grey[100:300, 100:500:8] = 0
-    unseen = pipeline.match(reference, grey)
-    plain = pipeline.match(reference, grey, Options(weighting=Weighting('none')))
-    assert unseen.weighting == 'sew' and unseen.scene.objects == ()
-    assert len(unseen.correspondences) <= len(plain.correspondences)
+    outcome = pipeline.match(reference, grey)
+    assert (outcome.weighting, len(matcher_calls)) == ('none', 1)
+    assert outcome.image_weights.source == 'none: yolov4-tiny saw nothing'
+
+
+def test_a_figure_on_a_page_is_seen_as_large_as_it_is(pipeline, coffee):
+    page = np.full((2400, 3600, 3), 255, np.uint8)
+    page[1800:2200, 200:800] = coffee
+    mask = np.zeros((2400, 3600), np.uint8)
+    mask[1800:2200, 200:800] = 1
+    reference = pipeline.prepare(page, mask)
+    alone = pipeline.prepare(coffee)
+    seen, expected = reference.scene.objects[0], alone.scene.objects[0]
+    assert seen.label == expected.label == 'cup'
+    assert seen.area == expected.area.moved(200, 1800)
+    assert torch.allclose(reference.scene.heat, alone.scene.heat, atol=1e-4)

@@ -107,7 +107,9 @@ def shown(parameter):
         allowed = f'{parameter.minimum:.10g} to {parameter.maximum:.10g}'
     else:
         allowed = ''
-    default = str(parameter.default).lower() if parameter.default != '' else "''"
+    default = repr('') if parameter.default == '' else str(parameter.default)
+    if isinstance(parameter.default, bool):
+        default = default.lower()
     live = 'yes' if parameter.live else 'no'
     return [f'`{parameter.name}`', f'`{default}`', allowed, live, parameter.description]
 

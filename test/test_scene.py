@@ -9,6 +9,7 @@ from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.scene import Hints
 from niom_ros.semantics.scene import MarkedObject
 from niom_ros.semantics.scene import SceneReader
@@ -23,8 +24,13 @@ def detector():
 
 
 @pytest.fixture(scope='module')
-def reader(detector):
-    return SceneReader(detector, 'none', CPU)
+def embedder():
+    return LabelEmbedder(ModelStore(), CPU)
+
+
+@pytest.fixture(scope='module')
+def reader(detector, embedder):
+    return SceneReader(detector, embedder, 'none', CPU)
 
 
 def drawing():
@@ -54,9 +60,11 @@ def test_a_photo_is_told_by_the_detector(reader, coffee):
 def test_a_label_chooses_among_what_the_detector_sees(reader, coffee):
     scene = reader.read_reference(coffee, Hints('Cups'), None)
     assert {seen.label for seen in scene.objects} == {'cup'}
-    unknown = reader.read_reference(coffee, Hints('mocha pot'), None)
-    assert unknown.source == 'given label: mocha pot'
-    assert unknown.objects[0].label == 'mocha pot'
+    closest = reader.read_reference(coffee, Hints('espresso cup'), None)
+    assert {seen.label for seen in closest.objects} == {'cup'}
+    unknown = reader.read_reference(coffee, Hints('locomotive'), None)
+    assert unknown.source == 'given label: locomotive'
+    assert unknown.objects[0].label == 'locomotive'
     assert at(unknown, [0.0, 0.0], [599.0, 399.0]) == [1, 1]
 
 
@@ -75,6 +83,14 @@ def test_a_mask_tells_when_nothing_else_does(reader):
     assert at(scene, [70.0, 70.0], [20.0, 20.0]) == [1, 0]
 
 
+def test_the_heat_of_a_large_mask_is_a_small_grid(reader):
+    mask = np.zeros((3000, 2000), np.uint8)
+    cv2.circle(mask, (1000, 1500), 800, 1, -1)
+    scene = reader.read_reference(np.full((3000, 2000, 3), 120, np.uint8), Hints(), mask)
+    assert scene.objects[0].heat.grid.shape == (512, 512)
+    assert at(scene, [1000.0, 1500.0], [1000.0, 720.0], [350.0, 2200.0]) == [1, 1, 0]
+
+
 def test_what_is_masked_is_not_detected(reader, coffee):
     mask = np.ones((400, 600), np.uint8)
     mask[:340, 120:480] = 0
@@ -82,19 +98,19 @@ def test_what_is_masked_is_not_detected(reader, coffee):
     assert 'cup' not in scene.source
 
 
-def test_nothing_seen_is_said(reader, detector):
+def test_nothing_seen_is_said(reader, embedder):
     grey = np.full((200, 200, 3), 120, np.uint8)
     scene = reader.read_image(grey)
     assert (scene.objects, scene.source) == ((), 'none: yolov4-tiny saw nothing')
     assert scene.at(torch.zeros(5, 2)).choose([0]) is None
-    alone = SceneReader(None, 'none', CPU).read_image(example_photo('coffee'))
+    alone = SceneReader(None, embedder, 'none', CPU).read_image(example_photo('coffee'))
     assert (alone.objects, alone.source) == ((), 'none: no detector')
 
 
-def test_saliency_is_the_last_resort_if_wanted(detector):
+def test_saliency_is_the_last_resort_if_wanted(detector, embedder):
     grey = np.full((200, 200, 3), 120, np.uint8)
     cv2.circle(grey, (150, 60), 9, (255, 255, 255), -1)
-    scene = SceneReader(detector, 'saliency', CPU).read_image(grey)
+    scene = SceneReader(detector, embedder, 'saliency', CPU).read_image(grey)
     assert scene.source == 'saliency: yolov4-tiny saw nothing'
     spot, corner = at(scene, [150.0, 60.0], [20.0, 180.0])
     assert spot > 0.5 > corner

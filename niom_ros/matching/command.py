@@ -1,7 +1,6 @@
 """What `niom match` does: match two image files and say, draw and write what was found."""
 
 from dataclasses import asdict
-from dataclasses import astuple
 import json
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def match_files(
     outcome = pipeline.match(reference, image, options)
     verdict = outcome.verdict
     print(f'{verdict.status.name}: {verdict.message}')
-    if outcome.weighting != 'none':
+    if options.weighting.kind != 'none':
         print(f'reference weights from {outcome.reference_weights.source}')
         print(f'image weights from {outcome.image_weights.source}')
         print(f'pairing: {describe_pairs(reference.scene, outcome)}')
@@ -109,9 +108,16 @@ def listed(values: np.ndarray | None) -> list[float] | None:
 
 
 def objects_as_json(scene: Scene) -> list[dict[str, object]]:
-    """Return the objects of a scene: label, score and box."""
+    """Return the objects of a scene as DetectedObject.msg has them."""
     return [
-        {'label': seen.label, 'score': seen.score, 'box': list(astuple(seen.area))}
+        {
+            'label': seen.label,
+            'score': seen.score,
+            'x': seen.area.left + 0.5,
+            'y': seen.area.top + 0.5,
+            'width': seen.area.width,
+            'height': seen.area.height,
+        }
         for seen in scene.objects
     ]
 

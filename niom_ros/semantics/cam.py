@@ -12,9 +12,7 @@ import torch
 
 from niom_ros.semantics.heat_maps import Area
 
-CLOSED_FORM = 'closed_form'
-LIBRARY_METHODS = ('gradcam', 'gradcam++', 'hirescam', 'layercam', 'eigencam')
-CAM_METHODS = (CLOSED_FORM, *LIBRARY_METHODS)
+CLOSED_FORM = 'closed_form'  # the others are those of pytorch-grad-cam
 
 
 class ClassScores(torch.nn.Module):

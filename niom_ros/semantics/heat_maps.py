@@ -34,6 +34,10 @@ class Area:
         top, bottom = (min(max(y, -0.5), height - 0.5) for y in (self.top, self.bottom))
         return Area(left, top, max(left, right), max(top, bottom))
 
+    def moved(self, right: float, down: float) -> 'Area':
+        """Return the rectangle at another place."""
+        return Area(self.left + right, self.top + down, self.right + right, self.bottom + down)
+
     def contains(self, points: torch.Tensor) -> torch.Tensor:
         """Tell of each point (N x 2) whether it lies in the rectangle."""
         x, y = points.unbind(-1)
@@ -92,6 +96,20 @@ class HeatMap:
     def filled(cls, area: Area, frame: Frame, like: torch.Tensor) -> 'HeatMap':
         """Make a map that is 1 in a rectangle and 0 elsewhere."""
         return cls.of_grid(like.new_zeros(1, 1), frame, area)
+
+    def moved(self, left: int, top: int, width: int, height: int) -> 'HeatMap':
+        """Return the map of a part as that of the whole picture that it was cut from."""
+        frame = self.frame
+        gate = (self.gate or frame.area).moved(left, top)
+        whole = Frame(
+            width,
+            height,
+            frame.scale_x,
+            frame.scale_y,
+            frame.shift_x - frame.scale_x * left,
+            frame.shift_y - frame.scale_y * top,
+        )
+        return replace(self, frame=whole, gate=gate)
 
     def at(self, points: torch.Tensor) -> torch.Tensor:
         """Return the heat at points (N x 2, pixels of the image)."""

@@ -259,7 +259,7 @@ class OpenClip:
                 'or leave it empty'
             )
         try:
-            import open_clip  # takes seconds, and only those who want it have it
+            import open_clip  # takes seconds
         except ImportError as error:
             raise SettingsError(
                 f'clip_path needs the Python package open_clip ({first_line(error)}): '
@@ -354,10 +354,11 @@ class Source:
         """Return unit vectors of plain labels, zero for those that are not known."""
         new = [label for label in dict.fromkeys(labels) if label not in self._kept]
         known = [label for label in new if self._encoder.knows(label)]
-        self._kept.update(dict.fromkeys(new, np.zeros_like(self._common)))
+        found = dict.fromkeys(new, np.zeros_like(self._common))
         if known:
             vectors = unit(unit(self._encoder.embed(known)) - self._common)
-            self._kept.update(zip(known, vectors, strict=True))
+            found.update(zip(known, vectors, strict=True))
+        self._kept.update(found)
         embeddings = np.stack([self._kept[label] for label in labels])
         for oldest in list(self._kept)[: max(0, len(self._kept) - MOST_KEPT)]:
             del self._kept[oldest]

@@ -1,6 +1,7 @@
 """The objects of an image, as detectors, users and drawings tell of them."""
 
 from dataclasses import dataclass
+from dataclasses import replace
 
 import torch
 
@@ -17,3 +18,8 @@ class SeenObject:
     area: Area  # its box, in pixels of the image
     heat: HeatMap
     feature: torch.Tensor | None = None  # D, unit length: how it looks; None: not known
+
+    def moved(self, left: int, top: int, width: int, height: int) -> 'SeenObject':
+        """Return the object of a part as one of the whole picture that it was cut from."""
+        heat = self.heat.moved(left, top, width, height)
+        return replace(self, area=self.area.moved(left, top), heat=heat)

@@ -15,8 +15,11 @@ from niom_ros.semantics.drawings import saliency
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.heat_maps import Frame
 from niom_ros.semantics.heat_maps import HeatMap
-from niom_ros.semantics.labels import same
+from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
+from niom_ros.settings import Pairing
+
+FINEST_MASK = 512  # cells on a side of the heat map of a mask
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,13 @@ class Hints:
     objects: tuple[MarkedObject, ...] = ()
     drawing: bool | None = None  # None: find out
 
+    def for_part(self, left: int, top: int) -> 'Hints':
+        """Return what they say about a part of the picture that begins here."""
+        objects = tuple(
+            replace(marked, area=marked.area.moved(-left, -top)) for marked in self.objects
+        )
+        return replace(self, objects=objects)
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -43,6 +53,11 @@ class Scene:
     objects: tuple[SeenObject, ...] = ()
     told_by: str = 'none'  # or why there are no objects
     heat: torch.Tensor | None = None  # K x N, of each object at each keypoint
+
+    def moved(self, left: int, top: int, width: int, height: int) -> 'Scene':
+        """Return the scene of a part as that of the whole picture that it was cut from."""
+        objects = tuple(seen.moved(left, top, width, height) for seen in self.objects)
+        return replace(self, objects=objects)
 
     def at(self, keypoints: torch.Tensor) -> 'Scene':
         """Return the scene with the heat of its objects at keypoints (N x 2)."""
@@ -68,9 +83,16 @@ class Scene:
 class SceneReader:
     """Finds out what is in a picture."""
 
-    def __init__(self, detector: Detector | None, fallback: str, device: torch.device) -> None:
+    def __init__(
+        self,
+        detector: Detector | None,
+        embedder: LabelEmbedder,
+        fallback: str,
+        device: torch.device,
+    ) -> None:
         """Take the detector, if there is one, and what to use when nothing is known."""
         self._detector = detector
+        self._embedder = embedder
         self._fallback = fallback
         self._device = device
 
@@ -81,8 +103,9 @@ class SceneReader:
     def read_reference(self, image: np.ndarray, hints: Hints, mask: np.ndarray | None) -> Scene:
         """Return what is in a reference. Where the mask is 0, the picture does not count.
 
-        What a person marked counts most, then what a detector sees, then where the ink of a
-        drawing is, and last what a person said of the picture as a whole.
+        What a person marked counts most, then what a detector sees (if there is a label, only
+        what comes closest to it), then where the ink of a drawing is, and last what a person said
+        of the picture as a whole.
         """
         if hints.objects:
             marked = tuple(self._filled(o.label, o.area, image) for o in hints.objects)
@@ -103,9 +126,11 @@ class SceneReader:
         if self._detector is None:
             return None
         found = self._detector.detect(image)
-        if label:
-            wanted = same([seen.label for seen in found], [label])[:, 0]
-            found = tuple(compress(found, wanted.tolist()))
+        if label and found:
+            labels = [seen.label for seen in found]
+            alike = self._embedder.similarities(labels, [label]).cosine[:, 0]
+            closest = max(float(alike.max()), Pairing.floor)
+            found = tuple(compress(found, (alike >= closest).tolist()))
         return Scene(found, self._detector.name) if found else None
 
     def _last_resort(self, image: np.ndarray) -> Scene:
@@ -126,8 +151,15 @@ class SceneReader:
     def _of_mask(self, label: str, mask: np.ndarray) -> SeenObject:
         left, top, width, height = cv2.boundingRect((mask != 0).astype(np.uint8))
         area = Area(left - 0.5, top - 0.5, left + width - 0.5, top + height - 0.5)
-        grid = torch.from_numpy((mask != 0).astype(np.float32)).to(self._device)
-        frame = Frame(mask.shape[1], mask.shape[0])
+        if mask[top : top + height, left : left + width].all():
+            return self._filled(label, area, mask)
+        # Fine enough for keypoints, and small even for a scanned page.
+        rows, columns = (min(side, FINEST_MASK) for side in mask.shape)
+        shares = cv2.resize(
+            (mask != 0).astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA
+        )
+        grid = torch.from_numpy(shares).to(self._device)
+        frame = Frame.spanning(mask.shape[1], mask.shape[0], rows, columns)
         return SeenObject(label, 1.0, area, HeatMap.of_grid(grid, frame, area))
 
 

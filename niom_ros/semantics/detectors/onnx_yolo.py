@@ -176,7 +176,11 @@ def read_labels(path: Path) -> tuple[str, ...]:
             f'{path} cannot be read as labels ({error}): '
             'set detector_labels to a text file in UTF-8 with one label a line'
         ) from None
-    return tuple(line.strip() for line in text.rstrip().split('\n')) if text.strip() else ()
+    if not text.strip():
+        raise SettingsError(
+            f'{path} is empty: set detector_labels to a file with one label a line'
+        )
+    return tuple(line.strip() for line in text.rstrip().split('\n'))
 
 
 class OnnxModel:
