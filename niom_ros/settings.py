@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from dataclasses import field
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from niom_ros.errors import UserError
@@ -157,6 +158,20 @@ def check_share(name: str, value: float) -> None:
     """Refuse a value that is not between 0 and 1."""
     if not 0 <= value <= 1:
         raise SettingsError(f'{name} is {value}: it must be between 0 and 1')
+
+
+def existing_file(path: Path | str, setting: str) -> Path:
+    """Return the path of the file that a setting names, after making sure that there is one."""
+    path = Path(path).expanduser().absolute()
+    try:
+        path.stat()
+    except OSError as error:
+        raise SettingsError(
+            f'{path} cannot be read ({error.strerror}): set {setting} to a file that exists'
+        ) from None
+    if path.is_dir():
+        raise SettingsError(f'{path} is a folder: set {setting} to a file')
+    return path
 
 
 def default_threads() -> int:

@@ -13,8 +13,8 @@ from niom_ros.models.foreign_pickle import ForeignPickleError
 from niom_ros.models.foreign_pickle import load_foreign_pickle
 from niom_ros.models.foreign_pickle import Placeholder
 from niom_ros.models.foreign_pickle import tensors_of
+from niom_ros.semantics.detectors.yolo import squared_growth
 from niom_ros.semantics.detectors.yolo import YoloHead
-from niom_ros.semantics.detectors.yolov7_seg import growth
 from niom_ros.semantics.detectors.yolov7_seg import YoloV7
 
 FOREIGN_CODE = """
@@ -131,7 +131,7 @@ def head(anchors, classes, masks):
     channels = len(anchors) * (5 + classes + masks)
     convolution = torch.nn.Conv2d(1, channels, 1)
     torch.nn.init.zeros_(convolution.bias)
-    return YoloHead(torch.nn.Identity(), convolution, anchors, classes, 2.0, growth)
+    return YoloHead(torch.nn.Identity(), convolution, anchors, classes, 2.0, squared_growth)
 
 
 def logit(share):

@@ -91,8 +91,8 @@ def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[st
         'image_weights': listed(correspondences.image_weights),
         'reference_weights_from': outcome.reference_weights.source,
         'image_weights_from': outcome.image_weights.source,
-        'reference_objects': objects_as_json(reference.scene),
-        'image_objects': objects_as_json(outcome.scene),
+        'reference_objects': [seen.as_message() for seen in reference.scene.objects],
+        'image_objects': [seen.as_message() for seen in outcome.scene.objects],
         'pairing': outcome.paired.how,
         # JSON has no NaN.
         'object_pairs': [
@@ -105,21 +105,6 @@ def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[st
 def listed(values: np.ndarray | None) -> list[float] | None:
     """Return an array as JSON has it."""
     return None if values is None else values.tolist()
-
-
-def objects_as_json(scene: Scene) -> list[dict[str, object]]:
-    """Return the objects of a scene as DetectedObject.msg has them."""
-    return [
-        {
-            'label': seen.label,
-            'score': seen.score,
-            'x': seen.area.left + 0.5,
-            'y': seen.area.top + 0.5,
-            'width': seen.area.width,
-            'height': seen.area.height,
-        }
-        for seen in scene.objects
-    ]
 
 
 def write_picture(path: Path, rgb: np.ndarray) -> None:

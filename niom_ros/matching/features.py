@@ -97,7 +97,7 @@ def load_superpoint(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Mod
 
 
 def load_xfeat(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
-    """XFeat: much faster than the others, on CPUs too."""
+    """XFeat: made for speed, on CPUs too; less precise."""
     try:
         from kornia.feature import XFeat
     except ImportError:  # kornia has it since 0.8.3, which needs Python 3.11

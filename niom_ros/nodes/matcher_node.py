@@ -297,18 +297,8 @@ def result_message(
 
 
 def object_messages(scene: Scene) -> list[DetectedObject]:
-    """Return the objects of a scene as messages, which count from the picture's edge."""
-    return [
-        DetectedObject(
-            label=seen.label,
-            score=seen.score,
-            x=seen.area.left + 0.5,
-            y=seen.area.top + 0.5,
-            width=seen.area.width,
-            height=seen.area.height,
-        )
-        for seen in scene.objects
-    ]
+    """Return the objects of a scene as messages."""
+    return [DetectedObject(**seen.as_message()) for seen in scene.objects]
 
 
 def nanoseconds(message: Image) -> int:

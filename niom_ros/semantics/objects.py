@@ -19,6 +19,17 @@ class SeenObject:
     heat: HeatMap
     feature: torch.Tensor | None = None  # D, unit length: how it looks; None: not known
 
+    def as_message(self) -> dict[str, str | float]:
+        """Return the fields of DetectedObject.msg, whose box counts from the image's edge."""
+        return {
+            'label': self.label,
+            'score': self.score,
+            'x': self.area.left + 0.5,
+            'y': self.area.top + 0.5,
+            'width': self.area.width,
+            'height': self.area.height,
+        }
+
     def moved(self, left: int, top: int, width: int, height: int) -> 'SeenObject':
         """Return the object of a part as one of the whole picture that it was cut from."""
         heat = self.heat.moved(left, top, width, height)

@@ -159,27 +159,13 @@ def convolution(options: Section, before: int) -> nn.Sequential:
     return nn.Sequential(conv, norm, activations[options['activation']])
 
 
-class DarknetDetector(YoloDetector):
-    """Detects with a darknet YOLO."""
-
-    def __init__(
-        self,
-        name: str,
-        network: Darknet,
-        labels: tuple[str, ...],
-        options: DetectorOptions,
-        device: torch.device,
-    ) -> None:
-        """Take a network with its weights, and the names of its classes."""
-        super().__init__(name, network, int(network.net['width']), labels, options, device)
-
-
 def load_yolov4_tiny(
     store: ModelStore, options: DetectorOptions, device: torch.device
-) -> DarknetDetector:
+) -> YoloDetector:
     """YOLOv4-tiny: small, fast, free for any use. 80 classes of everyday things."""
     network = Darknet(store.path('yolov4-tiny-cfg').read_text())
     network.load_weights(store.path('yolov4-tiny').read_bytes())
     names = store.path('coco-labels').read_text().split('\n')
     labels = tuple(WORDS.get(name, name) for name in names if name)
-    return DarknetDetector('yolov4-tiny', network, labels, options, device)
+    side = int(network.net['width'])
+    return YoloDetector('yolov4-tiny', network, labels, side, 32, options, device)

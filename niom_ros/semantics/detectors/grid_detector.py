@@ -187,6 +187,11 @@ class GridDetector:
         return tuple(seen)
 
 
+def corners_of(centres: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+    """Turn centres and sizes (... x 2) into left, top, right and bottom (... x 4)."""
+    return torch.cat((centres - sizes / 2, centres + sizes / 2), dim=-1)
+
+
 def best_candidates(levels: tuple[Level, ...], threshold: float) -> list[Candidate]:
     """Return the objects that score more than the threshold, one for each, surest first."""
     scores, classes, boxes, places = [], [], [], []

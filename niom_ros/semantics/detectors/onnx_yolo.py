@@ -35,11 +35,17 @@ import onnxruntime
 import torch
 
 from niom_ros.semantics.cam import CLOSED_FORM
+from niom_ros.semantics.detectors.grid_detector import corners_of
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.detectors.grid_detector import GridDetector
 from niom_ros.semantics.detectors.grid_detector import Letterbox
 from niom_ros.semantics.detectors.grid_detector import Level
 from niom_ros.semantics.detectors.grid_detector import Look
+from niom_ros.semantics.detectors.yolo import anchored_boxes
+from niom_ros.semantics.detectors.yolo import Anchors
+from niom_ros.semantics.detectors.yolo import FIRST_CLASS
+from niom_ros.semantics.detectors.yolo import squared_growth
+from niom_ros.settings import existing_file
 from niom_ros.settings import SettingsError
 
 CAN_READ = (
@@ -151,20 +157,6 @@ def load_onnx_yolo(
         # Without a grid, the box is all that a heat map can show.
         options = replace(options, gated=True)
     return OnnxYolo(model, layout, names, options, device)
-
-
-def existing_file(path: Path | str, setting: str) -> Path:
-    """Return the path of a file, after making sure that there is one."""
-    path = Path(path).expanduser().absolute()
-    try:
-        path.stat()
-    except OSError as error:
-        raise SettingsError(
-            f'{path} cannot be read ({error.strerror}): set {setting} to a file that exists'
-        ) from None
-    if path.is_dir():
-        raise SettingsError(f'{path} is a folder: set {setting} to a file')
-    return path
 
 
 def read_labels(path: Path) -> tuple[str, ...]:
@@ -481,11 +473,6 @@ class DecodedRows(Layout):
         return Level(boxes, scores, classes)
 
 
-def corners_of(centres: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
-    """Turn centres and sizes (... x 2) into left, top, right and bottom (... x 4)."""
-    return torch.cat((centres - sizes / 2, centres + sizes / 2), dim=-1)
-
-
 @dataclass(frozen=True)
 class FinishedBoxes(Layout):
     """Boxes with a score and the number of a class each; each is a grid of its own, one cell."""
@@ -532,7 +519,7 @@ def checked(layout: FinishedBoxes, trial: Trial) -> FinishedBoxes:
 class RawHeads(Layout):
     """What the last convolutions say, to be decoded with anchors."""
 
-    anchors: tuple[torch.Tensor, ...]  # A x 2 for each output, in pixels of the input
+    anchors: tuple[Anchors, ...]  # for each output
     stretch: float  # how far beyond its cell an object's centre may lie
     squared: bool  # whether sizes grow with the square of a sigmoid, or exponentially
 
@@ -552,7 +539,7 @@ class RawHeads(Layout):
             raise trial.unreadable(f', which does not go with its anchors {lists}')
         squared = formula == 'yolov5'
         scale = flat_numbers(literal(trial.metadata, 'scale_x_y')) or [1.0]
-        pairs = tuple(torch.tensor(numbers).view(-1, 2) for numbers in anchors)
+        pairs = tuple(tuple(zip(sides[::2], sides[1::2], strict=True)) for sides in anchors)
         return cls(counts.pop(), pairs, 2.0 if squared else scale[0], squared)
 
     def levels(
@@ -562,24 +549,14 @@ class RawHeads(Layout):
         pairs = zip(outputs, self.anchors, strict=True)
         return tuple(self._level(output[0], anchors, width) for output, anchors in pairs)
 
-    def _level(self, output: torch.Tensor, anchors: torch.Tensor, width: int) -> Level:
+    def _level(self, output: torch.Tensor, anchors: Anchors, width: int) -> Level:
         if output.ndim == 3:
-            output = output.unflatten(0, (len(anchors), -1)).permute(0, 2, 3, 1)
-        rows, columns = output.shape[1:3]  # of A x h x w x (5 + C)
-        x = torch.arange(columns, device=output.device)
-        y = torch.arange(rows, device=output.device)
-        cells = torch.stack(torch.meshgrid(x, y, indexing='xy'), -1)
-        inside = output[..., :2].sigmoid() * self.stretch - (self.stretch - 1) / 2
-        raw = output[..., 2:4]
-        growth = (2 * raw.sigmoid()) ** 2 if self.squared else raw.exp()
-        sizes = growth * anchors.to(output.device)[:, None, None]
-        boxes = corners_of((cells + inside) * (width / columns), sizes)
-        objectness, classes = (
-            output[..., 4:]
-            .sigmoid()
-            .permute(0, 3, 1, 2)
-            .split_with_sizes((1, output.shape[-1] - 5), dim=1)
-        )
+            raw = output.unflatten(0, (len(anchors), -1))
+        else:
+            raw = output.permute(0, 3, 1, 2)
+        growth = squared_growth if self.squared else torch.exp
+        boxes = anchored_boxes(raw, anchors, self.stretch, growth, width)
+        objectness, classes = raw[:, 4:5].sigmoid(), raw[:, FIRST_CLASS:].sigmoid()
         return Level(boxes, objectness * classes, classes)
 
 

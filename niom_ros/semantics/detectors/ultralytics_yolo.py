@@ -16,15 +16,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from niom_ros.semantics.cam import cells_of
-from niom_ros.semantics.cam import CLOSED_FORM
-from niom_ros.semantics.cam import library_cam
 from niom_ros.semantics.detectors.grid_detector import Candidate
+from niom_ros.semantics.detectors.grid_detector import corners_of
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.detectors.grid_detector import GridDetector
-from niom_ros.semantics.detectors.grid_detector import Letterbox
 from niom_ros.semantics.detectors.grid_detector import Level
 from niom_ros.semantics.detectors.grid_detector import Look
+from niom_ros.semantics.detectors.yolo import TorchDetector
+from niom_ros.settings import existing_file
 from niom_ros.settings import SettingsError
 
 USUAL_SIDE = 640  # of the input where the model does not say
@@ -89,37 +87,18 @@ class Network(nn.Module):
         return Answer([logits[branch] for branch in self.branches], output[0, :4].T, middle[0])
 
 
-class UltralyticsDetector(GridDetector):
+class UltralyticsDetector(TorchDetector):
     """Detects with a model of ultralytics."""
 
-    def __init__(
-        self,
-        name: str,
-        network: Network,
-        labels: tuple[str, ...],
-        side: int,
-        multiple: int,
-        options: DetectorOptions,
-        device: torch.device,
-    ) -> None:
-        """Take a network, its classes, the longer side of its input and what divides both."""
-        super().__init__(options, device)
-        self.name = name
-        self.labels = labels
-        self.network = network.eval().requires_grad_(False).to(device)
-        self._side = side
-        self._multiple = multiple
-
-    def letterbox(self, width: int, height: int) -> Letterbox:
-        """Return how an image of this size is fitted into the network's input."""
-        return Letterbox.fit(width, height, self._side, self._multiple)
+    network: Network
 
     def look(self, pixels: torch.Tensor) -> Look:
         """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
         answer = self.network.answer(pixels)
         centres, sizes = answer.boxes.float().split(2, dim=1)
-        corners = torch.cat((centres - sizes / 2, centres + sizes / 2), dim=1)
-        parts = corners.split([logits[0, 0].numel() for logits in answer.logits])
+        parts = corners_of(centres, sizes).split(
+            [logits[0, 0].numel() for logits in answer.logits]
+        )
         levels = []
         for boxes, logits, branch in zip(parts, answer.logits, self.network.branches, strict=True):
             rows, columns = logits.shape[-2:]
@@ -128,20 +107,9 @@ class UltralyticsDetector(GridDetector):
             levels.append(Level(boxes.view(1, rows, columns, 4), logits.sigmoid(), evidence))
         return Look(tuple(levels), answer.features.float())
 
-    def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
-        """Return how the cells of an object's grid speak for it (h x w)."""
-        if self.options.cam == CLOSED_FORM:
-            return super().evidence(look, candidate, pixels)
-        rows, columns = look.levels[candidate.level].scores.shape[-2:]
-        return library_cam(
-            self.options.cam,
-            self.network,
-            self.network.branches[candidate.level][-2],
-            candidate.level,
-            candidate.class_index,
-            pixels,
-            cells_of(candidate.input_area, rows, columns, pixels.shape[-2:]),
-        )
+    def score_of(self, candidate: Candidate) -> tuple[nn.Module, int]:
+        """Return the layer that enters an object's last convolution, and its class's channel."""
+        return self.network.branches[candidate.level][-2], candidate.class_index
 
 
 def load_ultralytics(
@@ -165,19 +133,12 @@ def existing_pt(path: Path | str) -> Path:
 
     Of other names ultralytics would make a new network without training, or download one.
     """
-    path = Path(path).expanduser().absolute()
-    try:
-        path.stat()
-    except OSError as error:
-        raise SettingsError(
-            f'{path} cannot be read ({error.strerror}): set detector_path to a file that exists'
-        ) from None
-    if path.is_dir() or path.suffix.lower() != '.pt':
+    if Path(path).suffix.lower() != '.pt':
         raise SettingsError(
             f'{path} is not a .pt file: set detector_path to one that ultralytics has trained, '
             "or use detector 'onnx' for an .onnx file"
         )
-    return path
+    return existing_file(path, 'detector_path')
 
 
 def load_model(path: Path) -> Any:

@@ -11,6 +11,7 @@ from niom_ros.semantics.cam import cells_of
 from niom_ros.semantics.cam import CLOSED_FORM
 from niom_ros.semantics.cam import library_cam
 from niom_ros.semantics.detectors.grid_detector import Candidate
+from niom_ros.semantics.detectors.grid_detector import corners_of
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.detectors.grid_detector import GridDetector
 from niom_ros.semantics.detectors.grid_detector import Letterbox
@@ -20,16 +21,44 @@ from niom_ros.semantics.detectors.grid_detector import Look
 FIRST_CLASS = 5  # of the numbers for an anchor: x, y, width, height, whether there is an object
 
 
+Anchors = Sequence[tuple[float, float]]
+"""Widths and heights in pixels of the input."""
+
+Growth = Callable[[torch.Tensor], torch.Tensor]
+"""From raw sizes to multiples of the anchor."""
+
+
+def squared_growth(raw: torch.Tensor) -> torch.Tensor:
+    """Return how many times as large as its anchor an object is, at most 4: since YOLOv5."""
+    return (2 * raw.sigmoid()) ** 2
+
+
+def anchored_boxes(
+    raw: torch.Tensor, anchors: Anchors, stretch: float, growth: Growth, input_width: int
+) -> torch.Tensor:
+    """Return the boxes (A x h x w x 4) of raw outputs (A x numbers x h x w), x and y first.
+
+    `stretch` tells how far beyond its cell an object's centre may lie.
+    """
+    rows, columns = raw.shape[-2:]
+    cell_x = torch.arange(columns, device=raw.device)
+    cell_y = torch.arange(rows, device=raw.device)[:, None]
+    x, y = (raw[:, :2].sigmoid() * stretch - (stretch - 1) / 2).unbind(1)
+    centres = torch.stack((x + cell_x, y + cell_y), dim=-1) * (input_width / columns)
+    sizes = growth(raw[:, 2:4]) * raw.new_tensor(anchors)[:, :, None, None]
+    return corners_of(centres, sizes.permute(0, 2, 3, 1))
+
+
 @dataclass(frozen=True)
 class YoloHead:
     """The end of one level: a 1x1 convolution, and how to read what it says."""
 
     entering: nn.Module  # the layer whose output enters the convolution
     convolution: nn.Conv2d
-    anchors: Sequence[tuple[float, float]]  # width and height in pixels of the input
+    anchors: Anchors
     classes: int
     stretch: float  # how far beyond its cell an object's centre may lie
-    growth: Callable[[torch.Tensor], torch.Tensor]  # raw sizes to multiples of the anchor
+    growth: Growth
 
     @property
     def numbers(self) -> int:
@@ -47,25 +76,8 @@ class YoloHead:
 
     def decode(self, output: torch.Tensor, input_width: int) -> Level:
         """Read the raw output of the convolution (channels x h x w)."""
-        rows, columns = output.shape[-2:]
-        stride = input_width / columns
-        raw = output.view(len(self.anchors), self.numbers, rows, columns).float()
-        cell_x = torch.arange(columns, device=raw.device)
-        cell_y = torch.arange(rows, device=raw.device)[:, None]
-        spread, half = self.stretch, (self.stretch - 1) / 2
-        centre_x = (raw[:, 0].sigmoid() * spread - half + cell_x) * stride
-        centre_y = (raw[:, 1].sigmoid() * spread - half + cell_y) * stride
-        anchors = raw.new_tensor(self.anchors)[:, :, None, None]
-        half_width, half_height = (self.growth(raw[:, 2:4]) * anchors / 2).unbind(1)
-        boxes = torch.stack(
-            (
-                centre_x - half_width,
-                centre_y - half_height,
-                centre_x + half_width,
-                centre_y + half_height,
-            ),
-            dim=-1,
-        )
+        raw = output.view(len(self.anchors), self.numbers, *output.shape[-2:]).float()
+        boxes = anchored_boxes(raw, self.anchors, self.stretch, self.growth, input_width)
         class_scores = raw[:, self.classes_of_anchor]
         scores = raw[:, 4:5].sigmoid() * class_scores.sigmoid()
         return Level(boxes, scores, class_scores - self.class_bias)
@@ -77,6 +89,55 @@ class YoloHead:
         assert bias is not None
         bias = bias.view(len(self.anchors), self.numbers, 1, 1)
         return bias[:, self.classes_of_anchor]
+
+
+class TorchDetector(GridDetector):
+    """A detector whose network runs in torch, so that every method of heat maps works."""
+
+    def __init__(
+        self,
+        name: str,
+        network: nn.Module,
+        labels: tuple[str, ...],
+        side: int,
+        multiple: int,
+        options: DetectorOptions,
+        device: torch.device,
+    ) -> None:
+        """Take a network, its classes, the longer side of its input and what divides both.
+
+        The network gives one tensor for each level (1 x channels x h x w).
+        """
+        super().__init__(options, device)
+        self.name = name
+        self.labels = labels
+        self.network = network.eval().requires_grad_(False).to(device)
+        self._side = side
+        self._multiple = multiple
+
+    def letterbox(self, width: int, height: int) -> Letterbox:
+        """Return how an image of this size is fitted into the network's input."""
+        return Letterbox.fit(width, height, self._side, self._multiple)
+
+    def score_of(self, candidate: Candidate) -> tuple[nn.Module, int]:
+        """Return the layer that enters an object's last convolution, and its class's channel."""
+        raise NotImplementedError
+
+    def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
+        """Return how the cells of an object's grid speak for it (h x w)."""
+        if self.options.cam == CLOSED_FORM:
+            return super().evidence(look, candidate, pixels)
+        layer, channel = self.score_of(candidate)
+        rows, columns = look.levels[candidate.level].scores.shape[-2:]
+        return library_cam(
+            self.options.cam,
+            self.network,
+            layer,
+            candidate.level,
+            channel,
+            pixels,
+            cells_of(candidate.input_area, rows, columns, pixels.shape[-2:]),
+        )
 
 
 class YoloNetwork(nn.Module):
@@ -93,28 +154,10 @@ class YoloNetwork(nn.Module):
         return self.answer(pixels)[0]
 
 
-class YoloDetector(GridDetector):
-    """Detects with a YOLO."""
+class YoloDetector(TorchDetector):
+    """Detects with a YOLO that has anchors."""
 
-    def __init__(
-        self,
-        name: str,
-        network: YoloNetwork,
-        side: int,
-        labels: tuple[str, ...],
-        options: DetectorOptions,
-        device: torch.device,
-    ) -> None:
-        """Take a network with its weights, the longer side of its input, and its classes."""
-        super().__init__(options, device)
-        self.name = name
-        self.labels = labels
-        self.side = side
-        self.network = network.eval().requires_grad_(False).to(device)
-
-    def letterbox(self, width: int, height: int) -> Letterbox:
-        """Return how an image of this size is fitted into the network's input."""
-        return Letterbox.fit(width, height, self.side, multiple=32)
+    network: YoloNetwork
 
     def look(self, pixels: torch.Tensor) -> Look:
         """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
@@ -125,18 +168,7 @@ class YoloDetector(GridDetector):
         )
         return Look(levels, features[0])
 
-    def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
-        """Return how the cells of an object's grid speak for it (h x w)."""
-        if self.options.cam == CLOSED_FORM:
-            return super().evidence(look, candidate, pixels)
+    def score_of(self, candidate: Candidate) -> tuple[nn.Module, int]:
+        """Return the layer that enters an object's last convolution, and its class's channel."""
         head = self.network.heads[candidate.level]
-        rows, columns = look.levels[candidate.level].scores.shape[-2:]
-        return library_cam(
-            self.options.cam,
-            self.network,
-            head.entering,
-            candidate.level,
-            head.channel(candidate.anchor, candidate.class_index),
-            pixels,
-            cells_of(candidate.input_area, rows, columns, pixels.shape[-2:]),
-        )
+        return head.entering, head.channel(candidate.anchor, candidate.class_index)

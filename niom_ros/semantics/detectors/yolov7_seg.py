@@ -16,6 +16,7 @@ from niom_ros.models.foreign_pickle import tensors_of
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.detectors.yolo import FIRST_CLASS
+from niom_ros.semantics.detectors.yolo import squared_growth
 from niom_ros.semantics.detectors.yolo import YoloDetector
 from niom_ros.semantics.detectors.yolo import YoloHead
 from niom_ros.semantics.detectors.yolo import YoloNetwork
@@ -83,11 +84,6 @@ class Ends(nn.Module):
         return [m(x) for m, x in zip(self.m, levels, strict=True)]
 
 
-def growth(raw: torch.Tensor) -> torch.Tensor:
-    """Return how many times as large as its anchor an object is, at most 4."""
-    return (2 * raw.sigmoid()) ** 2
-
-
 class YoloV7(YoloNetwork):
     """A network made of the rows of a plan: where from, how often, what, with which numbers."""
 
@@ -114,7 +110,7 @@ class YoloV7(YoloNetwork):
         self.model.append(ends)
         self.sources.append(levels)
         self.heads = [
-            YoloHead(self.model[n], m, pairs, classes, 2.0, growth)
+            YoloHead(self.model[n], m, pairs, classes, 2.0, squared_growth)
             for n, m, pairs in zip(levels, ends.m, anchors, strict=True)
         ]
         self._last_use = {n: index for index, used in enumerate(self.sources) for n in used}
@@ -161,25 +157,12 @@ def layer_of(kind: str, numbers: list[Any], befores: list[int]) -> tuple[nn.Modu
     raise ValueError(f'a layer of kind {kind} is not known')
 
 
-class YoloV7Detector(YoloDetector):
-    """Detects with YOLOv7."""
-
-    def __init__(
-        self,
-        network: YoloV7,
-        labels: tuple[str, ...],
-        options: DetectorOptions,
-        device: torch.device,
-    ) -> None:
-        """Take a network with its weights, and the names of its classes."""
-        super().__init__('yolov7-seg', network, 640, labels, options, device)
-
-
 def load_yolov7_seg(
     store: ModelStore, options: DetectorOptions, device: torch.device
-) -> YoloV7Detector:
+) -> YoloDetector:
     """YOLOv7: slower and surer than YOLOv4-tiny, under the GPL. The same 80 classes."""
     saved = load_foreign_pickle(store.path('yolov7-seg'))['model']
     network = YoloV7(saved.yaml)
     network.load_weights(tensors_of(saved))
-    return YoloV7Detector(network, tuple(saved.names.values()), options, device)
+    labels = tuple(saved.names.values())
+    return YoloDetector('yolov7-seg', network, labels, 640, 32, options, device)
