@@ -1,6 +1,7 @@
 """From a reference and an image to a verdict: the flow of the README as one class."""
 
 from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
@@ -99,6 +100,16 @@ class MatchOutcome:
         return cls(Verdict(status, message, np.zeros(0, bool)))
 
 
+@dataclass
+class Look:
+    """One image as the networks see it: its features, and its objects once somebody asks."""
+
+    image: np.ndarray
+    features: Features
+    seconds: dict[str, float]  # what each stage took so far
+    scene: Scene | None = None
+
+
 class Pipeline:
     """Finds references in images. Holds the networks; safe to use from several threads."""
 
@@ -182,53 +193,71 @@ class Pipeline:
             kind_confidence,
         )
 
+    def look(self, image: np.ndarray) -> Look:
+        """Take the features of an RGB image, which is needed once for all references."""
+        seconds: dict[str, float] = {}
+        with timed('extract', seconds), self._precision():
+            features = self._extractor.extract(image)
+        return Look(image, features, seconds)
+
+    def scene_of(self, look: Look) -> Scene:
+        """Return the objects of an image; detected once, when somebody first asks."""
+        if look.scene is None:
+            with timed('detect', look.seconds), self._precision():
+                look.scene = self._reader.read_image(look.image).at(look.features.keypoints)
+        return look.scene
+
     def match(
         self, reference: Reference, image: np.ndarray, options: Options | None = None
     ) -> MatchOutcome:
         """Find the reference in an RGB image."""
+        return self.match_all([reference], self.look(image), options)[0]
+
+    def match_all(
+        self, references: Sequence[Reference], look: Look, options: Options | None = None
+    ) -> list[MatchOutcome]:
+        """Find each of the references in an image; their stage times are those of all together."""
         options = options or Options()
-        seconds: dict[str, float] = {}
-        with timed('extract', seconds), self._precision():
-            features = self._extractor.extract(image)
-        if len(features) < 4:
+        if len(look.features) < 4:
             message = (
-                f'the image has only {len(features)} distinct points: '
+                f'the image has only {len(look.features)} distinct points: '
                 'check light, focus, lens cap and image size'
             )
             verdict = Verdict(Status.NO_KEYPOINTS, message, np.zeros(0, bool))
-            return MatchOutcome(verdict, Correspondences.none(), len(features), seconds)
+            nothing = Correspondences.none()
+            outcome = MatchOutcome(verdict, nothing, len(look.features), look.seconds)
+            return [outcome] * len(references)
         if options.weighting.kind != 'auto':
-            return self._attempt(reference, image, features, options, seconds)
-        # The same object is matched best as it is; weights help where objects are only alike.
+            return [self._attempt(reference, look, options) for reference in references]
+        # Weights cost matches where both sides show the same object, and help where they are
+        # only alike.
         plain, sew = (
             replace(options, weighting=replace(options.weighting, kind=kind))
             for kind in ('none', 'sew')
         )
-        unweighted = self._attempt(reference, image, features, plain, seconds)
-        if unweighted.verdict.status is Status.OK:
+        unweighted = [self._attempt(reference, look, plain) for reference in references]
+        if any(outcome.verdict.status is Status.OK for outcome in unweighted):
             return unweighted
-        weighted = self._attempt(reference, image, features, sew, seconds, unweighted)
-        if weighted.agreement >= unweighted.agreement:
-            return weighted
-        return replace(unweighted, scene=weighted.scene, paired=weighted.paired)
+        return [
+            better(outcome, self._attempt(reference, look, sew, outcome))
+            for reference, outcome in zip(references, unweighted, strict=True)
+        ]
 
     def _attempt(
         self,
         reference: Reference,
-        image: np.ndarray,
-        features: Features,
+        look: Look,
         options: Options,
-        seconds: dict[str, float],
         plain: MatchOutcome | None = None,
     ) -> MatchOutcome:
         """Find the reference with one way of weighting; `plain` is the outcome without any."""
+        features, seconds = look.features, look.seconds
         weighting = options.weighting
         if weighting.range is None:
             weighting = replace(weighting, range=self._suitable_range)
         scene, paired = Scene(), PairedObjects()
         if weighting.kind != 'none':
-            with timed('detect', seconds), self._precision():
-                scene = self._reader.read_image(image).at(features.keypoints)
+            scene = self.scene_of(look)
             with timed('pair', seconds):
                 paired = pair_objects(
                     reference.scene.objects, scene.objects, options.pairing, self._embedder
@@ -292,6 +321,13 @@ class Pipeline:
 
     def _precision(self) -> torch.autocast:
         return torch.autocast(self.device, torch.float16, enabled=self._half)
+
+
+def better(unweighted: MatchOutcome, weighted: MatchOutcome) -> MatchOutcome:
+    """Return the attempt whose matches agree better, with all that both found out."""
+    if weighted.agreement >= unweighted.agreement:
+        return weighted
+    return replace(unweighted, scene=weighted.scene, paired=weighted.paired)
 
 
 def weights_for(
