@@ -47,7 +47,7 @@ def test_one_version_number(clone):
 def test_every_interface_is_built(clone):
     cmake = (clone / 'CMakeLists.txt').read_text()
     files = [*clone.glob('msg/*.msg'), *clone.glob('srv/*.srv')]
-    assert len(files) == 5
+    assert len(files) == 10
     for file in files:
         assert f'{file.parent.name}/{file.name}' in cmake
 
