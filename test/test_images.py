@@ -59,7 +59,7 @@ def test_pages_of_a_file(tmp_path):
     pages[0].save(tmp_path / 'a.tif', save_all=True, append_images=pages[1:])
     assert read_image(tmp_path / 'a.tif')[0, 0, 0] == 10
     assert read_image(tmp_path / 'a.tif', page=1)[0, 0, 0] == 200
-    with pytest.raises(ImageError, match='has no page 2'):
+    with pytest.raises(ImageError, match='there is no page 2'):
         read_image(tmp_path / 'a.tif', page=2)
 
 

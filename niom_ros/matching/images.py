@@ -1,5 +1,6 @@
 """Pictures in memory: RGB arrays of height x width x 3, uint8, and how files become that."""
 
+import io
 from pathlib import Path
 import stat
 import warnings
@@ -51,31 +52,42 @@ def read_image(path: str | Path, page: int = 0) -> np.ndarray:
     if not stat.S_ISREG(mode):
         raise ImageError(f'{path} is not a regular file')
     try:
+        return decoded(path, page, as_the_camera_was_held=True)
+    except ImageError as error:
+        raise ImageError(f'{path}: {error}') from None
+    except PermissionError:
+        raise ImageError(f'{path} may not be read by this user: change its permissions') from None
+
+
+def decode_image(data: bytes) -> np.ndarray:
+    """Return a picture that came as the bytes of a file, as it was recorded."""
+    return decoded(io.BytesIO(data), page=0, as_the_camera_was_held=False)
+
+
+def decoded(source: Path | io.BytesIO, page: int, as_the_camera_was_held: bool) -> np.ndarray:
+    """Decode a picture, once it is known to be neither too large nor of a strange format."""
+    try:
         # The size is checked below, with our own limit: Pillow's warning would only add noise.
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as image:
+            with Image.open(source, formats=FORMATS) as image:
                 check_size(*image.size)
                 image.seek(page)
                 check_size(*image.size)
-                return to_rgb(ImageOps.exif_transpose(image))
-    except ImageError as error:
-        raise ImageError(f'{path}: {error}') from None
+                return to_rgb(ImageOps.exif_transpose(image) if as_the_camera_was_held else image)
+    except (ImageError, PermissionError):
+        raise
     except EOFError:
-        raise ImageError(f'{path} has no page {page} (the first is 0)') from None
+        raise ImageError(f'there is no page {page} (the first is 0)') from None
     except Image.DecompressionBombError:
         raise ImageError(
-            f'{path}: the image has more pixels than the limit of '
+            'the image has more pixels than the limit of '
             f'{MAX_PIXELS // 10**6} million: scale it down'
         ) from None
     except Image.UnidentifiedImageError:
-        raise ImageError(
-            f'{path} is not an image of a known format: use {", ".join(FORMATS)}'
-        ) from None
-    except PermissionError:
-        raise ImageError(f'{path} may not be read by this user: change its permissions') from None
+        raise ImageError(f'not an image of a known format: use {", ".join(FORMATS)}') from None
     except Exception as error:  # decoders raise anything from struct.error to MemoryError
-        raise ImageError(f'{path} is damaged or cannot be read: {reason(error)}') from None
+        raise ImageError(f'damaged, or cannot be read: {reason(error)}') from None
 
 
 def to_rgb(image: Image.Image) -> np.ndarray:

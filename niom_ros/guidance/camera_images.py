@@ -1,18 +1,18 @@
-"""Between sensor_msgs/Image and RGB arrays.
+"""From the image messages of a camera to RGB arrays.
 
 Written here rather than taken from cv_bridge, because the cv_bridge of a ROS distribution is
-compiled against NumPy 1 and fails beside the NumPy 2 that current torch and OpenCV bring.
+compiled against NumPy 1 and fails beside the NumPy 2 that current torch and OpenCV bring, and
+because a message may as well come from a bag, without ROS.
 """
 
-from array import array
 from collections.abc import Callable
+from typing import Any
 
 import cv2
 import numpy as np
-from sensor_msgs.msg import Image
-from std_msgs.msg import Header
 
 from niom_ros.matching.images import check_size
+from niom_ros.matching.images import decode_image
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import to_8_bits
 
@@ -57,8 +57,23 @@ ENCODINGS |= {
 DEPTH_ENCODINGS = ('16UC1', '32FC1')
 
 
-def message_to_rgb(message: Image) -> np.ndarray:
-    """Return the picture in a message as RGB; it may share the message's memory."""
+def message_to_rgb(message: Any) -> np.ndarray:
+    """Return the picture in an Image or CompressedImage as RGB; it may share its memory."""
+    return compressed_to_rgb(message) if hasattr(message, 'format') else raw_to_rgb(message)
+
+
+def compressed_to_rgb(message: Any) -> np.ndarray:
+    """Return the picture in a sensor_msgs/CompressedImage."""
+    if 'compressedDepth' in message.format:
+        raise ImageError(
+            f"format '{message.format[:60]}' carries depth, not a picture: "
+            'connect the colour or grey image of the camera'
+        )
+    return decode_image(bytes(message.data))
+
+
+def raw_to_rgb(message: Any) -> np.ndarray:
+    """Return the picture in a sensor_msgs/Image."""
     check_size(message.width, message.height)
     if message.encoding in DEPTH_ENCODINGS:
         raise ImageError(
@@ -80,7 +95,7 @@ def message_to_rgb(message: Image) -> np.ndarray:
     return CONVERSIONS[kind, channels](pixels)
 
 
-def unpack(message: Image, channels: int, size: int) -> np.ndarray:
+def unpack(message: Any, channels: int, size: int) -> np.ndarray:
     """Return the pixels of a message without its row padding, in this machine's byte order."""
     row = message.width * channels * size
     if message.step < row:
@@ -101,16 +116,3 @@ def unpack(message: Image, channels: int, size: int) -> np.ndarray:
         rows = np.ascontiguousarray(rows).view(order).astype(np.uint16)
     shape = (message.height, message.width) if channels == 1 else (message.height, -1, channels)
     return rows.reshape(shape)
-
-
-def rgb_to_message(rgb: np.ndarray, header: Header) -> Image:
-    """Return an RGB array as a message of encoding rgb8."""
-    height, width = rgb.shape[:2]
-    return Image(
-        header=header,
-        height=height,
-        width=width,
-        encoding='rgb8',
-        step=3 * width,
-        data=array('B', rgb.tobytes()),
-    )
