@@ -1,0 +1,119 @@
+"""All references that the matcher knows, and which one it looks for."""
+
+from threading import Lock
+
+from niom_ros.errors import UserError
+from niom_ros.guidance.folder import ReferenceFolder
+from niom_ros.guidance.references import BadReference
+from niom_ros.guidance.references import GivenReference
+from niom_ros.guidance.references import NamedReference
+from niom_ros.matching.pipeline import Reference
+
+MOST_REFERENCES = 200  # each holds its picture and its features in memory
+
+
+class UnknownReference(UserError):
+    """There is no reference of this name; the message says which there are."""
+
+
+class ReferenceLibrary:
+    """The references by name. Safe to use from several threads.
+
+    What is kept on disk is written first, so that a change that cannot be written is no change.
+    """
+
+    def __init__(self, folder: ReferenceFolder | None = None) -> None:
+        """Start empty; with a folder, every change is written to it as well."""
+        self._folder = folder
+        self._known: dict[str, NamedReference] = {}
+        self._selected = ''
+        self._revision = 0
+        self._lock = Lock()
+
+    def add(self, given: GivenReference, reference: Reference) -> NamedReference:
+        """Take in a reference that already is on disk, or shall not be."""
+        with self._lock:
+            return self._add(given, reference)
+
+    def put(
+        self, given: GivenReference, reference: Reference, select: bool = True
+    ) -> NamedReference:
+        """Keep a reference, in place of an earlier one of its name."""
+        with self._lock:
+            if given.id not in self._known and len(self._known) >= MOST_REFERENCES:
+                raise BadReference(
+                    f'{MOST_REFERENCES} references are known already: remove one first'
+                )
+            if self._folder is not None:
+                self._folder.write(given)
+                if select:
+                    self._folder.write_selected(given.id)
+            if select:
+                self._selected = given.id
+            return self._add(given, reference)
+
+    def choose(self, name: str) -> None:
+        """Look for this reference, without remembering that on disk."""
+        with self._lock:
+            self._selected = self._named(name).id
+
+    def select(self, name: str) -> NamedReference:
+        """Look for this reference from now on."""
+        with self._lock:
+            named = self._named(name)
+            if self._folder is not None:
+                self._folder.write_selected(name)
+            self._selected = name
+            return named
+
+    def remove(self, name: str) -> NamedReference:
+        """Forget a reference; if it was the selected one, none is."""
+        with self._lock:
+            named = self._named(name)
+            if self._folder is not None:
+                self._folder.remove(name)
+            del self._known[name]
+            if self._selected == name:
+                self._selected = ''
+            return named
+
+    @property
+    def selected(self) -> NamedReference | None:
+        """Return the reference that is looked for."""
+        with self._lock:
+            return self._known.get(self._selected)
+
+    def all(self) -> tuple[NamedReference, ...]:
+        """Return every reference, in the order of their names."""
+        with self._lock:
+            return tuple(self._known[name] for name in sorted(self._known))
+
+    def file_of(self, name: str) -> str:
+        """Return where a reference is kept on disk, '' if it is not."""
+        file = self._folder.file_of(name) if self._folder is not None else None
+        return str(file) if file is not None and file.is_file() else ''
+
+    def why_nothing_is_sought(self) -> str:
+        """Say why there is nothing to look for, and what to do about it."""
+        names = [named.id for named in self.all()]
+        if not names:
+            return 'nothing to look for: call ~/set_reference'
+        return f'none is selected of {listed(names)}: call ~/select_reference'
+
+    def _add(self, given: GivenReference, reference: Reference) -> NamedReference:
+        self._revision += 1
+        named = NamedReference(given, reference, self._revision)
+        self._known[given.id] = named
+        return named
+
+    def _named(self, name: str) -> NamedReference:
+        if name not in self._known:
+            known = listed(sorted(self._known)) or 'none yet, call ~/set_reference'
+            raise UnknownReference(f"there is no reference '{name[:80]}'; known: {known}")
+        return self._known[name]
+
+
+def listed(names: list[str], most: int = 10) -> str:
+    """Return names in one line, not too many of them."""
+    shown = ', '.join(f"'{name}'" for name in names[:most])
+    return f'{shown} and {len(names) - most} more' if len(names) > most else shown

@@ -1,0 +1,257 @@
+"""References on disk: readable, complete, and never half written."""
+
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import time
+
+import cv2
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+import yaml
+
+from niom_ros.errors import UserError
+from niom_ros.guidance.folder import FolderError
+from niom_ros.guidance.folder import quoted
+from niom_ros.guidance.folder import read_reference
+from niom_ros.guidance.folder import ReferenceFolder
+from niom_ros.guidance.landmarks import Landmark
+from niom_ros.guidance.references import BadReference
+from niom_ros.guidance.references import GivenReference
+from niom_ros.guidance.references import marked_object
+from niom_ros.matching.geometry import Box
+
+PICTURE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+
+
+def full_reference(**fields):
+    mask = np.zeros((40, 60), np.uint8)
+    mask[5:30, 5:50] = 255
+    return GivenReference(
+        **{
+            'image': PICTURE,
+            'id': 'Gehäuse 3/4',
+            'label': 'gear box',
+            'drawing': True,
+            'region': Box(1, 2, 50, 30),
+            'mask': mask,
+            'objects': (marked_object('lid', 1.5, 2.5, 20.25, 10, (60, 40)),),
+            'landmarks': (Landmark('screw 1', 3.25, 4.5), Landmark('Loch Ü', 50, 30)),
+            'physical_width': 0.21,
+            **fields,
+        }
+    )
+
+
+def assert_same(first, second):
+    for field in GivenReference.__dataclass_fields__:
+        one, other = getattr(first, field), getattr(second, field)
+        if isinstance(one, np.ndarray):
+            assert np.array_equal(one, other), field
+        else:
+            assert one == other, field
+
+
+def test_a_reference_comes_back_as_it_was_given(tmp_path):
+    folder = ReferenceFolder(tmp_path / 'new' / 'folder')
+    for reference in (full_reference(), GivenReference(PICTURE, 'plain')):
+        file = folder.write(reference)
+        assert_same(read_reference(file), reference)
+    assert set(folder.files()) == {'Gehäuse 3/4', 'plain'}
+    assert folder.files()['plain'] == folder.file_of('plain') == folder.path / 'plain.yaml'
+
+
+def test_the_file_is_one_that_people_read(tmp_path):
+    text = ReferenceFolder(tmp_path).write(full_reference()).read_text()
+    described = yaml.safe_load(text)
+    assert described['id'] == 'Gehäuse 3/4'
+    assert 'Gehäuse' in text
+    assert described['kind'] == 'drawing'
+    assert described['region'] == [1, 2, 50, 30]
+    assert described['landmarks'] == {'screw 1': [3.25, 4.5], 'Loch Ü': [50, 30]}
+    assert described['objects'] == [{'label': 'lid', 'box': [1.5, 2.5, 20.25, 10]}]
+    assert described['physical_width'] == 0.21
+
+
+def test_writing_again_leaves_no_old_picture(tmp_path):
+    folder = ReferenceFolder(tmp_path)
+    folder.write(full_reference(id='a'))
+    folder.write(GivenReference(PICTURE, 'a-b'))
+    folder.write(full_reference(id='a', image=PICTURE // 2, mask=None))
+    pictures = sorted(file.name.rpartition('-')[0] for file in (tmp_path / 'pictures').iterdir())
+    assert pictures == ['a', 'a-b']
+    assert np.array_equal(read_reference(folder.file_of('a')).image, PICTURE // 2)
+
+
+def test_a_removed_reference_leaves_nothing(tmp_path):
+    folder = ReferenceFolder(tmp_path)
+    folder.write(full_reference(id='a'))
+    folder.write(full_reference(id='b'))
+    folder.remove('a')
+    folder.remove('a')
+    assert list(folder.files()) == ['b']
+    assert_same(read_reference(folder.file_of('b')), full_reference(id='b'))
+    folder.remove('b')
+    assert [file for file in tmp_path.rglob('*') if file.is_file()] == []
+
+
+def test_plain_images_and_files_written_by_hand_are_references_too(tmp_path):
+    cv2.imwrite(str(tmp_path / 'bolt.png'), PICTURE)
+    cv2.imwrite(str(tmp_path / 'nut.PNG'), PICTURE)
+    cv2.imwrite(str(tmp_path / 'described.png'), PICTURE)
+    (tmp_path / 'notes.txt').write_text('not a reference')
+    (tmp_path / 'mine.yaml').write_text('image: described.png\nlandmarks: {tip: [1, 2]}\n')
+    folder = ReferenceFolder(tmp_path)
+    assert sorted(folder.files()) == ['bolt', 'mine', 'nut']
+    mine = read_reference(folder.files()['mine'])
+    assert (mine.id, mine.landmarks) == ('mine', (Landmark('tip', 1, 2),))
+    assert np.array_equal(mine.image, PICTURE[..., ::-1])
+    # Setting it by the service replaces the file that somebody wrote.
+    folder.write(GivenReference(PICTURE, 'bolt'))
+    assert folder.files()['bolt'] == tmp_path / 'bolt.yaml'
+    folder.remove('mine')
+    assert sorted(folder.files()) == ['bolt', 'nut']
+    assert not (tmp_path / 'described.png').exists()
+
+
+def test_a_hand_written_file_of_another_name_is_replaced(tmp_path):
+    cv2.imwrite(str(tmp_path / 'a.png'), PICTURE)
+    (tmp_path / 'aaa.yaml').write_text('id: cup\nimage: a.png\n')
+    folder = ReferenceFolder(tmp_path)
+    folder.write(GivenReference(PICTURE, 'cup', label='new'))
+    assert read_reference(folder.files()['cup']).label == 'new'
+
+
+def test_pictures_outside_of_the_folder_are_not_removed(tmp_path):
+    cv2.imwrite(str(tmp_path / 'mine.png'), PICTURE)
+    folder = ReferenceFolder(tmp_path / 'folder')
+    folder.files(create=True)
+    (folder.path / 'a.yaml').write_text('image: ../mine.png\n')
+    folder.remove('a')
+    assert folder.files() == {}
+    assert (tmp_path / 'mine.png').exists()
+
+
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        ('', 'describes no reference'),
+        ('- a', 'describes no reference'),
+        ('image: [', 'is not valid YAML'),
+        ('image: !!python/object/apply:os.system ["true"]', 'is not valid YAML'),
+        ('label: cup', 'names no image'),
+        ('image: 7', 'names no image'),
+        ('image: missing.png', 'there is no file'),
+        ('image: a.png\nsize: 3', 'has the unknown field size: use id, label'),
+        ('image: a.png\nkind: sketch', "kind is 'sketch': use one of auto, photo, drawing"),
+        ('image: a.png\nregion: [1, 2]', 'the region is not [x, y, width, height]'),
+        ('image: a.png\nregion: [1, 2, x, 4]', "the region has 'x' where a number belongs"),
+        ('image: a.png\nregion: [1, 2, .nan, 4]', 'the region has nan'),
+        ('image: a.png\nregion: [0, 0, 100, 4]', 'does not lie inside'),
+        ('image: a.png\nlandmarks: [1]', 'landmarks is not'),
+        ('image: a.png\nlandmarks: {a: [1]}', "the landmark 'a' is not [x, y]"),
+        ('image: a.png\nlandmarks: {a: [1, 1e9]}', 'lies outside'),
+        ('image: a.png\nobjects: {a: 1}', 'objects is not a list'),
+        ('image: a.png\nobjects: [{label: a}]', 'the box is not [x, y, width, height]'),
+        ('image: a.png\nphysical_width: wide', "the physical_width has 'wide'"),
+        ('image: a.png\nphysical_width: .inf', 'the physical_width has inf'),
+        ('image: a.png\nmask: b.png', 'there is no file'),
+        ('image: a.png\nid: "a\\nb"', 'line breaks'),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_name_and_the_reason(tmp_path, text, words):
+    cv2.imwrite(str(tmp_path / 'a.png'), PICTURE)
+    file = tmp_path / 'wrong.yaml'
+    file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_reference(file)
+    assert words in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_huge_file_is_not_read(tmp_path):
+    file = tmp_path / 'huge.yaml'
+    file.write_bytes(b'a' * 2_000_000)
+    with pytest.raises(BadReference, match='more than 1000000 bytes'):
+        read_reference(file)
+
+
+def test_a_name_that_looks_like_a_number_is_text(tmp_path):
+    cv2.imwrite(str(tmp_path / 'a.png'), PICTURE)
+    (tmp_path / 'n.yaml').write_text('id: 7\nlabel: 8\nimage: a.png\nlandmarks: {1: [2, 3]}')
+    reference = read_reference(tmp_path / 'n.yaml')
+    assert (reference.id, reference.label) == ('7', '8')
+    assert reference.landmarks == (Landmark('1', 2, 3),)
+
+
+def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(tmp_path):
+    with pytest.raises(FolderError, match='name a folder that exists'):
+        ReferenceFolder(tmp_path / 'missing').files()
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(FolderError, match='set keep_references to false'):
+        ReferenceFolder(tmp_path / 'file').write(GivenReference(PICTURE, 'a'))
+    with pytest.raises(FolderError, match='set keep_references to false'):
+        ReferenceFolder(tmp_path / 'file').write_selected('a')
+
+
+def test_the_selection_is_remembered(tmp_path):
+    folder = ReferenceFolder(tmp_path)
+    assert folder.selected() == ''
+    folder.write_selected('Gehäuse 3/4')
+    assert folder.selected() == 'Gehäuse 3/4'
+    (tmp_path / 'selected').write_bytes(b'\xff')
+    assert folder.selected() == ''
+
+
+@given(st.text(min_size=1, max_size=256), st.text(min_size=1, max_size=256))
+@settings(max_examples=200, deadline=None)
+def test_every_name_has_a_file_name_of_its_own(name, other):
+    file = quoted(name) if not any(0xD800 <= ord(c) < 0xE000 for c in name) else 'x'
+    assert '/' not in file and '\x00' not in file
+    assert not file.startswith('.')
+    assert len(file) <= 150
+    if name != other and file != 'x' and not any(0xD800 <= ord(c) < 0xE000 for c in other):
+        assert file != quoted(other)
+
+
+WRITER = """
+import sys
+import numpy as np
+from niom_ros.guidance.folder import ReferenceFolder
+from niom_ros.guidance.references import GivenReference
+folder = ReferenceFolder(sys.argv[1])
+random = np.random.default_rng(0)
+number = 0
+while True:
+    number += 1
+    image = random.integers(0, 256, (300, 400, 3), np.uint8)
+    image[0, 0] = number % 256
+    folder.write(GivenReference(image, 'cup', label=str(number % 256)))
+    folder.write_selected('cup')
+    print(number, flush=True)
+"""
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_reference(tmp_path):
+    random = np.random.default_rng(1)
+    for _ in range(3):
+        process = subprocess.Popen(
+            [sys.executable, '-c', WRITER, str(tmp_path)], stdout=subprocess.PIPE
+        )
+        process.stdout.readline()  # the first one is complete
+        time.sleep(random.uniform(0, 0.1))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        folder = ReferenceFolder(tmp_path)
+        assert list(folder.files()) == ['cup']
+        reference = read_reference(folder.files()['cup'])
+        assert reference.image[0, 0, 0] == int(reference.label)
+        assert folder.selected() == 'cup'
+    # The next write that is not disturbed removes what the killed ones left behind.
+    ReferenceFolder(tmp_path).write(GivenReference(PICTURE, 'cup'))
+    assert len(list(Path(tmp_path / 'pictures').glob('cup-*.png'))) == 1

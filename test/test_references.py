@@ -1,0 +1,174 @@
+"""References as they are given, and the library that keeps them."""
+
+from dataclasses import replace
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from niom_ros.guidance import library as library_module
+from niom_ros.guidance.folder import ReferenceFolder
+from niom_ros.guidance.landmarks import Landmark
+from niom_ros.guidance.library import ReferenceLibrary
+from niom_ros.guidance.library import UnknownReference
+from niom_ros.guidance.references import BadReference
+from niom_ros.guidance.references import GivenReference
+from niom_ros.guidance.references import marked_object
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.images import ImageError
+from niom_ros.semantics.heat_maps import Area
+
+PICTURE = np.zeros((40, 60, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ('fields', 'words'),
+    [
+        ({'id': ''}, 'the id is empty'),
+        ({'id': 'a\nb'}, 'line breaks'),
+        ({'id': 'x' * 257}, 'use at most 256'),
+        ({'label': 'a\x00'}, 'control characters'),
+        ({'region': Box(50, 0, 11, 5)}, 'does not lie inside the picture of 60 x 40 pixels'),
+        ({'region': Box(-1, 0, 10, 5)}, 'does not lie inside'),
+        ({'region': Box(0, 0, 0, 5)}, 'does not lie inside'),
+        ({'physical_width': float('nan')}, 'give metres'),
+        ({'physical_width': -1.0}, 'give metres'),
+        ({'physical_width': 2000.0}, 'at most 1000'),
+        ({'landmarks': (Landmark('a', 60.0, 0.0),)}, "landmark 'a' at (60, 0) lies outside"),
+        ({'landmarks': (Landmark('a', float('nan'), 0.0),)}, 'lies outside'),
+        ({'landmarks': (Landmark('a', 1.0, 1.0), Landmark('a', 2.0, 2.0))}, 'two landmarks'),
+        ({'landmarks': tuple(Landmark(str(i), 1.0, 1.0) for i in range(1001))}, 'at most 1000'),
+    ],
+)
+def test_what_has_no_meaning_is_refused_with_what_to_do(fields, words):
+    with pytest.raises(BadReference) as caught:
+        GivenReference(PICTURE, **{'id': 'a', **fields})
+    assert words in str(caught.value)
+
+
+def test_a_mask_of_another_size_is_refused():
+    with pytest.raises(ImageError, match='the mask has 60 x 39 pixels'):
+        GivenReference(PICTURE, 'a', mask=np.ones((39, 60), np.uint8))
+
+
+def test_landmarks_reach_to_the_edge_of_the_outer_pixels():
+    corners = (Landmark('a', -0.5, -0.5), Landmark('b', 59.5, 39.5))
+    assert GivenReference(PICTURE, 'a', landmarks=corners).landmarks == corners
+
+
+def test_region_and_mask_count_together():
+    mask = np.zeros((40, 60), np.uint8)
+    mask[:, :30] = 7
+    region = Box(20, 10, 20, 20)
+    assert GivenReference(PICTURE, 'a').counting_mask() is None
+    assert GivenReference(PICTURE, 'a', mask=mask).counting_mask() is mask
+    by_region = GivenReference(PICTURE, 'a', region=region).counting_mask()
+    assert np.count_nonzero(by_region) == 400
+    both = GivenReference(PICTURE, 'a', region=region, mask=mask).counting_mask()
+    assert np.count_nonzero(both) == 200
+    assert both[10:30, 20:30].all()
+
+
+def test_boxes_of_objects_count_from_the_edge_and_are_cut_to_the_picture():
+    marked = marked_object('cup', 0, 10, 100, 10, (60, 40))
+    assert marked.area == Area(-0.5, 9.5, 59.5, 19.5)
+    for box in ((0, 0, 0, 5), (0, 0, float('nan'), 5), (60, 0, 5, 5)):
+        with pytest.raises(BadReference, match="object 'cup'"):
+            marked_object('cup', *box, (60, 40))
+
+
+def given(name, **fields):
+    return GivenReference(PICTURE, name, **fields)
+
+
+@pytest.fixture
+def library():
+    return ReferenceLibrary()
+
+
+def test_the_last_reference_set_is_looked_for_unless_it_is_only_kept(library):
+    assert library.selected is None
+    assert library.why_nothing_is_sought() == 'nothing to look for: call ~/set_reference'
+    first = library.put(given('b'), reference='features')
+    assert library.selected is first
+    second = library.put(given('a'), reference='features', select=False)
+    assert library.selected is first
+    assert [named.id for named in library.all()] == ['a', 'b']
+    assert second.revision == first.revision + 1
+    assert library.select('a') is second
+    assert library.selected is second
+
+
+def test_a_reference_of_the_same_name_takes_its_place(library):
+    library.put(given('a', label='old'), reference='features')
+    library.put(given('a', label='new'), reference='features')
+    (only,) = library.all()
+    assert only.given.label == 'new'
+    assert only.revision == 2
+
+
+def test_after_the_selected_one_is_removed_none_is_looked_for(library):
+    library.put(given('a'), reference='features')
+    library.put(given('b'), reference='features')
+    library.remove('a')
+    assert library.selected.id == 'b'
+    library.put(given('c'), reference='features', select=False)
+    library.remove('b')
+    assert library.selected is None
+    assert library.why_nothing_is_sought() == "none is selected of 'c': call ~/select_reference"
+
+
+def test_an_unknown_name_is_answered_with_those_there_are(library):
+    for act in (library.select, library.remove, library.choose):
+        with pytest.raises(UnknownReference, match="no reference 'x'; known: none yet"):
+            act('x')
+    for number in range(12):
+        library.put(given(f'{number:02}'), reference='features')
+    with pytest.raises(UnknownReference, match=r"known: '00', .*'09' and 2 more"):
+        library.select('x')
+    assert library.selected.id == '11'
+
+
+def test_a_full_library_takes_changes_but_no_more(library, monkeypatch):
+    monkeypatch.setattr(library_module, 'MOST_REFERENCES', 2)
+    library.put(given('a'), reference='features')
+    library.put(given('b'), reference='features')
+    with pytest.raises(BadReference, match='remove one first'):
+        library.put(given('c'), reference='features')
+    assert library.put(given('a', label='new'), reference='features').given.label == 'new'
+
+
+def test_what_cannot_be_written_is_not_changed(tmp_path):
+    blocked = tmp_path / 'file'
+    blocked.write_text('not a folder')
+    library = ReferenceLibrary(ReferenceFolder(blocked))
+    library.add(given('a'), reference='features')
+    library.choose('a')
+    before = library.all()
+    for act in (
+        lambda: library.put(given('b'), reference='features'),
+        lambda: library.put(replace(before[0].given, label='new'), reference='features'),
+        lambda: library.select('a'),
+        lambda: library.remove('a'),
+    ):
+        with pytest.raises(Exception, match='file'):
+            act()
+        assert library.all() == before
+        assert library.selected is before[0]
+
+
+def test_many_threads_may_change_it_at_once(library):
+    def change(number):
+        for _ in range(50):
+            library.put(given(f'{number}'), reference='features')
+            library.select(f'{number}')
+            library.all()
+            library.remove(f'{number}')
+
+    threads = [Thread(target=change, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert library.all() == ()
+    assert library.put(given('a'), reference='features').revision == 201
