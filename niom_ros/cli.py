@@ -76,7 +76,7 @@ def _add_parameter(command: argparse.ArgumentParser, parameter: Parameter) -> No
     flag = f'--{parameter.name.replace("_", "-")}'
     help_text = parameter.description.replace('%', '%%')
     if parameter.choices:
-        help_text += f' One of {", ".join(parameter.choices)}.'
+        help_text += f' One of {parameter.listed_choices()}.'
     if isinstance(parameter.default, bool):
         command.add_argument(
             flag,

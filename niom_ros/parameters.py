@@ -15,13 +15,17 @@ from niom_ros.settings import DETECTORS
 from niom_ros.settings import DEVICES
 from niom_ros.settings import EXTRACTORS
 from niom_ros.settings import FALLBACKS
+from niom_ros.settings import GuideOptions
+from niom_ros.settings import LANDMARK_MODES
 from niom_ros.settings import Limits
 from niom_ros.settings import MATCHERS
 from niom_ros.settings import Options
 from niom_ros.settings import Pairing
 from niom_ros.settings import PAIRINGS
 from niom_ros.settings import PRECISIONS
+from niom_ros.settings import ROTATIONS
 from niom_ros.settings import Settings
+from niom_ros.settings import TRANSPORTS
 from niom_ros.settings import WEIGHT_STAGES
 from niom_ros.settings import Weighting
 from niom_ros.settings import WEIGHTINGS
@@ -36,18 +40,22 @@ class Parameter:
     description: str
     minimum: float | None = None
     maximum: float | None = None
-    choices: tuple[str, ...] = ()
-    live: bool = False  # may change while a node runs
+    choices: tuple[str | int, ...] = ()
+    live: bool = False  # may change while a node works
 
     def problem_with(self, value: Any) -> str:
         """Return why a value is refused, or '' if it is fine."""
         if self.choices and value not in self.choices:
-            return f"{self.name} is '{value}': use one of {', '.join(self.choices)}"
+            return f"{self.name} is '{value}': use one of {self.listed_choices()}"
         if self.minimum is None or self.maximum is None or isinstance(value, str):
             return ''
         if not self.minimum <= value <= self.maximum:
             return f'{self.name} is {value}: use {self.minimum:g} to {self.maximum:g}'
         return ''
+
+    def listed_choices(self) -> str:
+        """Return what may be chosen, in one line."""
+        return ', '.join(map(str, self.choices))
 
 
 NETWORK_PARAMETERS = (
@@ -236,7 +244,41 @@ MATCH_PARAMETERS = (
     ),
 )
 
+GUIDE_PARAMETERS = (
+    Parameter(
+        'match_all',
+        False,
+        'Compare every frame with all references and report the best; else with the selected one.',
+        live=True,
+    ),
+    Parameter(
+        'image_rotation',
+        GuideOptions.rotation,
+        'Degrees clockwise that set the images of a turned camera upright.',
+        choices=ROTATIONS,
+        live=True,
+    ),
+    Parameter(
+        'rectified_image',
+        False,
+        'Whether images are already rectified: the pose then uses P of camera_info, else K and D.',
+        live=True,
+    ),
+    Parameter(
+        'landmark_mode',
+        GuideOptions.landmark_mode,
+        'What places landmarks: the homography, or the matches around each (not flat, not same).',
+        choices=LANDMARK_MODES,
+        live=True,
+    ),
+)
+
 MATCHER_NODE_PARAMETERS = (
+    Parameter(
+        'autostart',
+        True,
+        'Configure and activate the node at its start; else ros2 lifecycle does.',
+    ),
     Parameter(
         'threads',
         0,
@@ -247,27 +289,73 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'reference_path',
         '',
-        'Image file to look for from the start; empty: wait for ~/set_reference.',
+        'Image or YAML file to look for from the start; empty: wait for ~/set_reference.',
+    ),
+    Parameter(
+        'reference_folder',
+        '',
+        'Folder whose images and YAML files are references from the start; empty: none.',
+    ),
+    Parameter(
+        'keep_references',
+        False,
+        'Write references that are set, selected or removed to reference_folder.',
+    ),
+    Parameter(
+        'image_transport',
+        'raw',
+        'Whether to take sensor_msgs/Image from image, or CompressedImage from image/compressed.',
+        choices=TRANSPORTS,
+        live=True,
     ),
     Parameter(
         'reliable_image',
         False,
         'Ask the camera for reliable delivery; a best-effort camera then does not connect.',
+        live=True,
     ),
     Parameter(
-        'debug_image_width',
+        'image_timeout',
+        5.0,
+        'Seconds without an image after which diagnostics say so.',
+        minimum=0.1,
+        maximum=3600.0,
+        live=True,
+    ),
+    Parameter(
+        'max_image_age',
+        0.0,
+        'Seconds after which a frame is STALE and guides nobody; 0: never. Needs one clock.',
+        minimum=0.0,
+        maximum=3600.0,
+        live=True,
+    ),
+    Parameter(
+        'publish_tf',
+        True,
+        'Publish the pose on /tf as well, as child frame NODE/ID, where tf2_ros is installed.',
+        live=True,
+    ),
+    Parameter(
+        'picture_width',
         1280,
-        'Widest debug image in pixels.',
+        'Widest debug, overlay and heat map image in pixels.',
         minimum=64,
         maximum=7680,
         live=True,
     ),
 )
 
-MATCHER_PARAMETERS = (*NETWORK_PARAMETERS, *MATCHER_NODE_PARAMETERS, *MATCH_PARAMETERS)
+MATCHER_PARAMETERS = (
+    *MATCHER_NODE_PARAMETERS,
+    *GUIDE_PARAMETERS,
+    *NETWORK_PARAMETERS,
+    *MATCH_PARAMETERS,
+)
 
 VIRTUAL_CAMERA_PARAMETERS = (
     Parameter('photo_path', '', 'Photo that lies in the scene; empty: a cup of coffee.'),
+    Parameter('photo_width', 0.3, 'Its width in metres.', minimum=0.001, maximum=100.0),
     Parameter('width', 640, 'Width of the images in pixels.', minimum=32, maximum=4096),
     Parameter('height', 480, 'Height of the images in pixels.', minimum=32, maximum=4096),
     Parameter('rate', 5.0, 'Images per second.', minimum=0.1, maximum=120.0),
@@ -296,6 +384,11 @@ def options_of(values: Mapping[str, Any]) -> Options:
         ),
         Pairing(by=values['pairing'], most=values['max_pairs'], floor=values['pairing_floor']),
     )
+
+
+def guide_options_of(values: Mapping[str, Any]) -> GuideOptions:
+    """Return what may change from one camera image to the next."""
+    return GuideOptions(options_of(values), values['image_rotation'], values['landmark_mode'])
 
 
 def defaults(table: Iterable[Parameter]) -> dict[str, Any]:

@@ -22,6 +22,9 @@ WEIGHTINGS = ('auto', 'sew', 'none', 'uniform', 'shuffled', 'heat', 'one_plus_he
 AGGREGATIONS = ('max', 'mean', 'sigmoid', 'softmax')
 WEIGHT_STAGES = ('before', 'after')
 PAIRINGS = ('text', 'visual', 'both', 'none')
+LANDMARK_MODES = ('global', 'local')
+ROTATIONS = (0, 90, 180, 270)
+TRANSPORTS = ('raw', 'compressed')
 
 # How far weights may go down: the paper's range, where it leaves enough matches. With 0.5 DISK and
 # XFeat lose half of them or more.
@@ -146,6 +149,15 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     weighting: Weighting = field(default_factory=Weighting)
     pairing: Pairing = field(default_factory=Pairing)
+
+
+@dataclass(frozen=True)
+class GuideOptions:
+    """What may change from one camera image to the next."""
+
+    matching: Options = field(default_factory=Options)
+    rotation: int = 0  # degrees clockwise that set images upright
+    landmark_mode: str = 'global'  # or local
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

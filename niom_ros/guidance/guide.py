@@ -1,0 +1,126 @@
+"""From a camera image to guidance: which reference is where, its landmarks, and its pose."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
+
+import numpy as np
+
+from niom_ros.guidance.camera import CameraError
+from niom_ros.guidance.camera import CameraModel
+from niom_ros.guidance.landmarks import place_landmarks
+from niom_ros.guidance.landmarks import PlacedLandmark
+from niom_ros.guidance.pose import find_pose
+from niom_ros.guidance.pose import Pose
+from niom_ros.guidance.references import NamedReference
+from niom_ros.guidance.rotation import Rotation
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.pipeline import Look
+from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.settings import GuideOptions
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """All that is known about one frame, in pixels of the received image."""
+
+    outcome: MatchOutcome
+    upright: MatchOutcome  # the same in the upright image
+    image: np.ndarray | None = None  # upright; None: it could not be read
+    rotation: Rotation | None = None
+    look: Look | None = None  # what the networks saw
+    reference: NamedReference | None = None  # that the frame was compared with, or the best one
+    landmarks: tuple[PlacedLandmark, ...] = ()
+    pose: Pose | None = None
+    no_pose: str = ''  # why there is no pose although the reference was found
+    tried: tuple[tuple[str, float], ...] = ()  # every reference, and the confidence it reached
+
+    def but(self, status: Status, message: str) -> 'Guidance':
+        """Return the guidance of a frame that must guide nobody, for this reason."""
+        nothing = MatchOutcome.without_matches(status, message)
+        nothing = replace(nothing, stage_seconds=self.outcome.stage_seconds)
+        return replace(self, outcome=nothing, upright=nothing, landmarks=(), pose=None, tried=())
+
+
+def no_guidance(
+    status: Status, message: str, image: np.ndarray | None = None, degrees: int = 0
+) -> Guidance:
+    """Return what is known about a frame that never came as far as matching."""
+    nothing = MatchOutcome.without_matches(status, message)
+    if image is None:
+        return Guidance(nothing, nothing)
+    rotation = Rotation(degrees, image.shape[1], image.shape[0])
+    return Guidance(nothing, nothing, rotation.upright(image), rotation)
+
+
+def guide(
+    pipeline: Pipeline,
+    references: Sequence[NamedReference],
+    image: np.ndarray,
+    camera: CameraModel | None,
+    options: GuideOptions,
+) -> Guidance:
+    """Find the best of one or more references in a received RGB image."""
+    height, width = image.shape[:2]
+    rotation = Rotation(options.rotation, width, height)
+    look = pipeline.look(rotation.upright(image))
+    prepared = [named.reference for named in references]
+    outcomes = pipeline.match_all(prepared, look, options.matching)
+    best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)
+    named, upright = references[best], outcomes[best]
+    outcome = rotation.received(upright)
+    landmarks = place_landmarks(
+        named.given.landmarks,
+        outcome.correspondences,
+        outcome.verdict,
+        width,
+        height,
+        options.landmark_mode,
+        options.matching.limits.reprojection_error,
+    )
+    pose, no_pose = pose_of(named, outcome, camera, width, height)
+    return Guidance(
+        outcome,
+        upright,
+        look.image,
+        rotation,
+        look,
+        named,
+        landmarks,
+        pose,
+        no_pose,
+        tried=tuple(
+            (reference.id, tried.verdict.confidence)
+            for reference, tried in zip(references, outcomes, strict=True)
+        ),
+    )
+
+
+def pose_of(
+    named: NamedReference,
+    outcome: MatchOutcome,
+    camera: CameraModel | None,
+    width: int,
+    height: int,
+) -> tuple[Pose | None, str]:
+    """Return where a reference that was found is in space, or why that is not known."""
+    if outcome.verdict.status is not Status.OK:
+        return None, ''
+    if not named.given.physical_width:
+        return None, f"the physical_width of '{named.id}' is not known"
+    if camera is None:
+        return None, 'no camera_info has arrived'
+    try:
+        camera.check_image_size(width, height)
+    except CameraError as error:
+        return None, str(error)
+    agreeing = outcome.verdict.inliers
+    pose = find_pose(
+        outcome.correspondences.reference_points[agreeing],
+        outcome.correspondences.image_points[agreeing],
+        named.given.size,
+        named.given.physical_width,
+        camera,
+    )
+    return pose, '' if pose is not None else 'no pose explains the agreeing points'

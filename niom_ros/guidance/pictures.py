@@ -1,0 +1,59 @@
+"""The pictures of a frame: upright, as people and networks look at it."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from niom_ros.guidance.guide import Guidance
+from niom_ros.guidance.landmarks import PlacedLandmark
+from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.pictures import draw_matches
+from niom_ros.matching.pictures import draw_overlay
+from niom_ros.matching.pictures import draw_semantics
+from niom_ros.matching.pipeline import Pipeline
+
+
+def debug_picture(guidance: Guidance, _: Pipeline, width: int) -> np.ndarray | None:
+    """Draw reference and frame side by side, joined by the matches; None without a frame."""
+    if guidance.image is None:
+        return None
+    reference = guidance.reference.reference if guidance.reference else None
+    marks = upright_landmarks(guidance)
+    return draw_matches(reference, guidance.image, guidance.upright, width, marks, title(guidance))
+
+
+def overlay_picture(guidance: Guidance, _: Pipeline, width: int) -> np.ndarray | None:
+    """Draw the frame with the reference laid over it where it was found."""
+    if guidance.image is None:
+        return None
+    reference = guidance.reference.reference if guidance.reference else None
+    marks = upright_landmarks(guidance)
+    return draw_overlay(reference, guidance.image, guidance.upright, width, marks, title(guidance))
+
+
+def heatmap_picture(guidance: Guidance, pipeline: Pipeline, width: int) -> np.ndarray | None:
+    """Draw objects, pairs and heat; for a frame that needed no weights, its objects alone."""
+    if guidance.look is None or guidance.reference is None:
+        return None
+    outcome = guidance.upright
+    if not outcome.scene.objects:
+        # Somebody looks: then they shall see what the detector sees, needed or not.
+        outcome = replace(outcome, scene=pipeline.scene_of(guidance.look))
+    return draw_semantics(guidance.reference.reference, guidance.look.image, outcome, width)
+
+
+def upright_landmarks(guidance: Guidance) -> list[PlacedLandmark]:
+    """Return the landmarks where they are in the upright image."""
+    if guidance.rotation is None or not guidance.landmarks:
+        return list(guidance.landmarks)
+    to_upright = np.linalg.inv(guidance.rotation.upright_to_received)
+    places = warp_points(to_upright, np.array([(mark.x, mark.y) for mark in guidance.landmarks]))
+    return [
+        replace(mark, x=float(x), y=float(y))
+        for mark, (x, y) in zip(guidance.landmarks, places, strict=True)
+    ]
+
+
+def title(guidance: Guidance) -> str:
+    """Return the name of the reference."""
+    return guidance.reference.id if guidance.reference else ''
