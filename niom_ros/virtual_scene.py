@@ -55,24 +55,8 @@ class VirtualScene:
 
     def picture_to_image(self, seconds: float) -> np.ndarray:
         """Return the true homography at a time, from pixels of the picture to the camera's."""
-        tilt = math.radians(28) * (0.6 + 0.4 * math.sin(0.9 * seconds))
-        azimuth = 0.7 * seconds
-        roll = math.radians(25) * math.sin(0.5 * seconds)
-        distance = 1.5 + 0.35 * math.sin(0.6 * seconds)  # in widths of the picture
-        tilt_axis = np.array([math.cos(azimuth), math.sin(azimuth), 0.0])
-        rotation = cv2.Rodrigues(tilt * tilt_axis)[0] @ cv2.Rodrigues(np.array([0, 0, roll]))[0]
-        shift = np.array(
-            [0.10 * math.sin(0.8 * seconds), 0.08 * math.cos(0.7 * seconds), distance]
-        )
+        rotation, shift = self.pose(seconds)
         picture_height, picture_width = self.picture.shape[:2]
-        focal = 0.9 * self.width
-        camera = np.array(
-            [
-                [focal, 0, (self.width - 1) / 2],
-                [0, focal, (self.height - 1) / 2],
-                [0, 0, 1],
-            ]
-        )
         pixels_to_plane = np.array(
             [
                 [1 / picture_width, 0, -(picture_width - 1) / 2 / picture_width],
@@ -81,8 +65,35 @@ class VirtualScene:
             ]
         )
         plane_to_camera = np.column_stack([rotation[:, 0], rotation[:, 1], shift])
-        homography = camera @ plane_to_camera @ pixels_to_plane
+        homography = self.camera_matrix() @ plane_to_camera @ pixels_to_plane
         return homography / homography[2, 2]
+
+    def pose(self, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the true rotation and place of the picture's middle, in widths of the picture.
+
+        In the camera's optical frame; unturned, the picture faces the camera upright.
+        """
+        tilt = math.radians(28) * (0.6 + 0.4 * math.sin(0.9 * seconds))
+        azimuth = 0.7 * seconds
+        roll = math.radians(25) * math.sin(0.5 * seconds)
+        distance = 1.5 + 0.35 * math.sin(0.6 * seconds)
+        tilt_axis = np.array([math.cos(azimuth), math.sin(azimuth), 0.0])
+        rotation = cv2.Rodrigues(tilt * tilt_axis)[0] @ cv2.Rodrigues(np.array([0, 0, roll]))[0]
+        shift = np.array(
+            [0.10 * math.sin(0.8 * seconds), 0.08 * math.cos(0.7 * seconds), distance]
+        )
+        return rotation, shift
+
+    def camera_matrix(self) -> np.ndarray:
+        """Return what the camera does to lines of sight (3 x 3); it does not distort."""
+        focal = 0.9 * self.width
+        return np.array(
+            [
+                [focal, 0, (self.width - 1) / 2],
+                [0, focal, (self.height - 1) / 2],
+                [0, 0, 1],
+            ]
+        )
 
     def _ground_to_picture(self) -> np.ndarray:
         """Lay the surroundings under the picture, three times as wide."""

@@ -7,19 +7,17 @@ import subprocess
 import time
 
 import cv2
+from matcher_bench import Bench
+from matcher_bench import FAST
+from matcher_bench import RELIABLE
 from niom_ros.msg import DetectedObject
 from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
 from niom_ros.srv import SetReference
 import numpy as np
 import pytest
-from rcl_interfaces.msg import Parameter
-from rcl_interfaces.msg import ParameterType
-from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
-from rcl_interfaces.srv import SetParameters
 import rclpy
-from rclpy.qos import QoSProfile
 from ros_client import call
 from ros_client import Inbox
 from ros_client import ros_network
@@ -29,88 +27,20 @@ from sensor_msgs.msg import Image
 from sensor_msgs.msg import RegionOfInterest
 from std_msgs.msg import Header
 
+from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
-from niom_ros.nodes.image_conversion import message_to_rgb
-from niom_ros.nodes.image_conversion import rgb_to_message
+from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.virtual_scene import example_photo
-
-RELIABLE = ('-p', 'reliable_image:=true')  # so that no test image is lost
-FAST = ('-p', 'max_keypoints:=512', *RELIABLE)  # enough for these scenes
-
-
-class Bench:
-    """A camera, a matcher process and its outputs."""
-
-    def __init__(self, node):
-        self.node = node
-        self.results = Inbox(node, MatchResult, 'matcher/match')
-        self.homographies = Inbox(node, Homography, 'matcher/homography')
-        self.camera = node.create_publisher(Image, 'image', QoSProfile(depth=1))
-        self._stamp = 0
-
-    def wait_until_connected(self, cameras=1):
-        """Wait until the matcher hears the camera and is heard; then nothing is lost."""
-        spin_until(
-            self.node,
-            lambda: self.camera.get_subscription_count() >= cameras,
-            'the subscription of the camera',
-        )
-        small = Image(width=1, height=1, step=3, encoding='rgb8', data=array('B', bytes(3)))
-
-        def heard():
-            self.publish(small)
-            rclpy.spin_once(self.node, timeout_sec=0.1)
-            return self.results.messages and self.homographies.messages
-
-        spin_until(self.node, heard, 'a first result')
-        last = self.publish(small)
-        self.results.wait_for(lambda result: result.header.stamp == last, 'the last of them')
-
-    def publish(self, image):
-        """Send a camera image with a stamp of its own, and return the stamp."""
-        self._stamp += 1
-        image.header.stamp.sec = 1_000_000 + self._stamp
-        image.header.frame_id = 'camera_optical_frame'
-        self.camera.publish(image)
-        return image.header.stamp
-
-    def result_of(self, image):
-        """Send a camera image and return the result for it."""
-        stamp = self.publish(image)
-        return self.results.wait_for(lambda result: result.header.stamp == stamp, 'the result')
-
-    def set_reference(self, **fields):
-        return call(
-            self.node, SetReference, 'matcher/set_reference', SetReference.Request(**fields)
-        )
-
-    def set_parameter(self, name, value):
-        kinds = {
-            bool: ('PARAMETER_BOOL', 'bool_value'),
-            int: ('PARAMETER_INTEGER', 'integer_value'),
-            float: ('PARAMETER_DOUBLE', 'double_value'),
-            str: ('PARAMETER_STRING', 'string_value'),
-        }
-        kind, field = kinds[type(value)]
-        request = SetParameters.Request()
-        request.parameters = [
-            Parameter(
-                name=name,
-                value=ParameterValue(type=getattr(ParameterType, kind), **{field: value}),
-            )
-        ]
-        return call(self.node, SetParameters, 'matcher/set_parameters', request).results[0]
 
 
 @pytest.fixture(scope='module')
 def bench(tmp_path_factory):
     with ros_network() as node:
-        bench = Bench(node)
         log = tmp_path_factory.mktemp('matcher') / 'log.txt'
         with running('matcher_node', log, *FAST) as process:
-            bench.process = process
+            bench = Bench(node, process)
             bench.wait_until_connected()
             yield bench
 
@@ -240,6 +170,10 @@ def bad_requests(tmp_path):
         data = array('B', bytes([200]) * (step * rows))
         return Image(width=width, height=rows, step=step, encoding=encoding, data=data)
 
+    def landmark(name, x, count=1):
+        names, places = [name] * count, array('f', [x] * count)
+        return {'landmark_names': names, 'landmark_x': places, 'landmark_y': places}
+
     def marked(**fields):
         return DetectedObject(**{'label': 'cat', 'width': 20.0, 'height': 20.0, **fields})
 
@@ -283,8 +217,15 @@ def bad_requests(tmp_path):
         ('lies outside', answer.BAD_REQUEST, {'image': picture, 'objects': [marked(x=900.0)]}),
         ('line breaks', answer.BAD_REQUEST, {'image': picture, 'objects': [marked(label='\n')]}),
         ('at most 100', answer.BAD_REQUEST, {'image': picture, 'objects': [marked()] * 101}),
-        ('landmarks is not', answer.BAD_REQUEST, {'image': picture, 'landmark_names': ['top']}),
-        ('physical_width is not', answer.BAD_REQUEST, {'image': picture, 'physical_width': 0.3}),
+        ('give as many of each', answer.BAD_REQUEST, {'image': picture, 'landmark_names': ['a']}),
+        ('lies outside of', answer.BAD_REQUEST, {'image': picture, **landmark('a', -5.0)}),
+        ('lies outside of', answer.BAD_REQUEST, {'image': picture, **landmark('a', math.nan)}),
+        ('has no name', answer.BAD_REQUEST, {'image': picture, **landmark('', 5.0)}),
+        ('two landmarks', answer.BAD_REQUEST, {'image': picture, **landmark('a', 5.0, 2)}),
+        ('at most 1000', answer.BAD_REQUEST, {'image': picture, **landmark('a', 5.0, 1001)}),
+        ('physical_width is', answer.BAD_REQUEST, {'image': picture, 'physical_width': -0.3}),
+        ('physical_width is', answer.BAD_REQUEST, {'image': picture, 'physical_width': math.inf}),
+        ('page_dpi is not', answer.BAD_REQUEST, {'image': picture, 'page_dpi': 300.0}),
     ]
 
 
@@ -439,7 +380,7 @@ def test_services_answer_while_a_frame_is_being_matched(bench, slow_matcher, vie
     request = SetReference.Request(path='/nowhere.png')
     refused = call(bench.node, SetReference, 'slow/set_reference', request)
     assert not refused.success
-    assert "still looking for 'default'" in refused.message
+    assert "still looking for 'coffee'" in refused.message
     assert not slow_results.messages, 'the frame was already done'
     finished = slow_results.wait_for(lambda _: True, 'the result of the frame')
     assert finished.homography.status == Homography.OK
@@ -468,7 +409,7 @@ def test_only_the_newest_frame_counts(bench, with_reference, scene):
     assert newest.frames_dropped > before.frames_dropped
 
 
-@pytest.mark.parametrize('topic', ['debug_image', 'heatmap_image'])
+@pytest.mark.parametrize('topic', ['debug_image', 'overlay_image', 'heatmap_image'])
 def test_pictures_reach_their_listeners(bench, with_reference, view, topic):
     image = rgb_to_message(view.image, Header())
     pictures = Inbox(bench.node, Image, f'matcher/{topic}')
@@ -497,7 +438,7 @@ def test_parameters_change_live_or_are_refused_with_a_reason(bench, with_referen
         ('min_inliers', 'many'),
         ('score_threshold', 1.5),
         ('extractor', 'disk'),
-        ('debug_image_width', 0),
+        ('picture_width', 0),
     ):
         refused = bench.set_parameter(name, value)
         assert not refused.successful

@@ -21,6 +21,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.errors import UserError
+from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.installation import executable_file
 from niom_ros.installation import share_folder
 from niom_ros.matching.geometry import Box
@@ -29,10 +30,9 @@ from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import reason
 from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
-from niom_ros.nodes.image_conversion import message_to_rgb
-from niom_ros.nodes.image_conversion import rgb_to_message
 from niom_ros.nodes.private_network import running
 from niom_ros.nodes.private_network import use_private_network
+from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.srv import SetReference
 from niom_ros.virtual_scene import DEMO_PHOTO
 from niom_ros.virtual_scene import example_photo

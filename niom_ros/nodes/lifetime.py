@@ -7,25 +7,36 @@ import sys
 import threading
 import time
 import traceback
+from typing import NoReturn
 
 import rclpy
 from rclpy.executors import ExternalShutdownException
+from rclpy.executors import MultiThreadedExecutor
 from rclpy.logging import get_logger
 from rclpy.node import Node
 
 from niom_ros.errors import UserError
 
-PATIENCE = 1.0  # seconds for threads to finish what they are doing
+PATIENCE = 0.5  # seconds for threads to finish what they are doing
+CALLBACK_THREADS = 4  # so that a service that takes long keeps no other one waiting
 
 
-def run_node(create: Callable[[], Node]) -> int:
-    """Create a node, run it until it is told to stop, and return the exit code."""
-    rclpy.init()
-    node = None
+def run_node(create: Callable[[], Node]) -> NoReturn:
+    """Create a node, run it until it is told to stop, and end the process with its exit code.
+
+    A method `start` of the node runs beside its callbacks; what it raises ends the node.
+    """
+    node = executor = None
     code = 0
+    begin_ros()
     try:
         node = create()
-        rclpy.spin(node)
+        # Callbacks run in its pool, so that this thread is free to notice a signal at any time.
+        executor = MultiThreadedExecutor(CALLBACK_THREADS)
+        executor.add_node(node)
+        if hasattr(node, 'start'):
+            executor.create_task(node.start)
+        executor.spin()
     except UserError as error:
         get_logger('niom_ros').fatal(f'cannot start: {error}')
         code = 1
@@ -41,19 +52,31 @@ def run_node(create: Callable[[], Node]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         rclpy.try_shutdown()
+        if executor is not None:
+            # rclpy leaves the threads of its pool waiting for ever.
+            executor._executor.shutdown(wait=False, cancel_futures=True)
+        wait_for_threads()
         if node is not None:
             node.destroy_node()
-    end_threads(code)
-    return code
+        # At once: a thread inside a network cannot be stopped, torch aborts if Python ends under
+        # it, and Python takes seconds to tidy up what the system takes back anyway.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
-def end_threads(code: int) -> None:
-    """Wait a little for other threads; leave at once if one is still inside a network."""
+def begin_ros() -> None:
+    """Take part in ROS, as the arguments of the command line say."""
+    try:
+        rclpy.init()
+    except RuntimeError as error:  # for example a parameter file that is not there
+        sys.exit(f'cannot start: {error}')
+
+
+def wait_for_threads() -> None:
+    """Give other threads a moment to finish what they are doing."""
     deadline = time.monotonic() + PATIENCE
-    while any(thread is not threading.main_thread() for thread in threading.enumerate()):
-        if time.monotonic() > deadline:
-            # Python cannot stop it, and torch aborts the process if Python ends under it.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+    while time.monotonic() < deadline:
+        if all(thread is threading.main_thread() for thread in threading.enumerate()):
+            return
         time.sleep(0.01)

@@ -1,145 +1,344 @@
-"""The matcher node: finds the reference in every camera frame it has time for."""
+"""The matcher node: finds references in every camera frame it has time for."""
 
-from array import array
-from dataclasses import asdict
-from dataclasses import dataclass
-import sys
+from collections.abc import Callable
+from threading import Lock
 from threading import Thread
+import time
+from typing import Any
+from typing import NoReturn
 
+from diagnostic_msgs.msg import DiagnosticArray
 import numpy as np
-from rclpy.node import Node
-from rclpy.qos import QoSProfile
-from rclpy.qos import ReliabilityPolicy
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock
+from rclpy.clock import ClockType
+from rclpy.lifecycle import LifecycleNode
+from rclpy.lifecycle import LifecycleState
+from rclpy.lifecycle import TransitionCallbackReturn
+from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image
 import torch
 
+from niom_ros.errors import UserError
+from niom_ros.guidance.camera import CameraModel
+from niom_ros.guidance.camera_images import message_to_rgb
+from niom_ros.guidance.folder import read_reference
+from niom_ros.guidance.folder import ReferenceFolder
+from niom_ros.guidance.guide import Guidance
+from niom_ros.guidance.guide import guide
+from niom_ros.guidance.guide import no_guidance
+from niom_ros.guidance.library import ReferenceLibrary
+from niom_ros.guidance.messages import FrameInfo
+from niom_ros.guidance.references import GivenReference
+from niom_ros.guidance.references import NamedReference
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import read_image
-from niom_ros.matching.pictures import draw_matches
-from niom_ros.matching.pictures import draw_semantics
-from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.pipeline import Reference
-from niom_ros.msg import DetectedObject
-from niom_ros.msg import Homography
-from niom_ros.msg import MatchResult
-from niom_ros.msg import ObjectPair
-from niom_ros.nodes.image_conversion import message_to_rgb
-from niom_ros.nodes.image_conversion import rgb_to_message
+from niom_ros.nodes.camera_input import CameraInput
+from niom_ros.nodes.diagnostics import camera_status
+from niom_ros.nodes.diagnostics import matching_status
+from niom_ros.nodes.diagnostics import memory
 from niom_ros.nodes.lifetime import run_node
-from niom_ros.nodes.newest_frame import NewestFrame
+from niom_ros.nodes.outputs import Outputs
 from niom_ros.nodes.parameters import declare
 from niom_ros.nodes.parameters import read
 from niom_ros.nodes.parameters import refuse_wrong_values
 from niom_ros.nodes.reference_request import check_request
+from niom_ros.nodes.reference_request import fill_answer
+from niom_ros.nodes.reference_request import given_reference
 from niom_ros.nodes.reference_request import NoCameraImage
+from niom_ros.nodes.reference_request import NotReady
+from niom_ros.nodes.reference_request import reference_info
 from niom_ros.nodes.reference_request import refusal
-from niom_ros.nodes.reference_request import requested_hints
-from niom_ros.nodes.reference_request import requested_mask
+from niom_ros.nodes.statistics import Statistics
+from niom_ros.parameters import guide_options_of
 from niom_ros.parameters import MATCHER_PARAMETERS
-from niom_ros.parameters import options_of
+from niom_ros.parameters import Parameter
 from niom_ros.parameters import settings_of
-from niom_ros.semantics.scene import Scene
 from niom_ros.settings import default_threads
+from niom_ros.settings import SettingsError
+from niom_ros.srv import ListReferences
+from niom_ros.srv import RemoveReference
+from niom_ros.srv import SelectReference
 from niom_ros.srv import SetReference
 
 OLDEST_CURRENT_FRAME = 5.0  # seconds since it arrived
-POOR_MATCHABILITY = 0.2
+LONGEST_FRAME = 30.0  # seconds that deactivation waits for the frame that is being matched
+
+DONE, REFUSED = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
+Answer = Any  # a response of one of the services
 
 
-@dataclass(frozen=True)
-class NamedReference:
-    """A reference as clients know it."""
+class MatcherNode(LifecycleNode):
+    """Matches the newest camera frame with the references and publishes what it found.
 
-    reference: Reference
-    id: str
-    label: str
-    revision: int  # grows with every reference that was set
-
-
-class MatcherNode(Node):
-    """Matches the newest camera frame with the reference and publishes what it found."""
+    Callbacks only keep and answer; a worker thread matches while the node is active.
+    """
 
     def __init__(self) -> None:
-        """Load the networks, open all topics and services, and start the worker."""
+        """Declare the parameters and offer the services; `configure` loads the networks."""
         super().__init__('matcher')
-        declare(self, MATCHER_PARAMETERS)
-        values = read(self, MATCHER_PARAMETERS)
-        torch.set_num_threads(values['threads'] or default_threads())
-        self._pipeline = Pipeline(settings_of(values))
-        self._named: NamedReference | None = None
-        self._revision = 0
-        self._apply(values)
-        if values['reference_path']:
-            picture = read_image(values['reference_path'])
-            reference = self._pipeline.prepare(picture, None, self._options.limits.min_inliers)
-            self._keep(reference, name='', label='')
-
-        # Reliable, so that every subscriber connects; one deep, so that nobody reads old news.
-        outputs = QoSProfile(depth=1)
-        self._match_publisher = self.create_publisher(MatchResult, '~/match', outputs)
-        self._homography_publisher = self.create_publisher(Homography, '~/homography', outputs)
-        self._debug_publisher = self.create_publisher(Image, '~/debug_image', outputs)
-        self._heatmap_publisher = self.create_publisher(Image, '~/heatmap_image', outputs)
-
-        self._frames: NewestFrame[Image] = NewestFrame()
-        reliable = values['reliable_image']
-        inputs = QoSProfile(
-            depth=1,
-            reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
-        )
-        self.create_subscription(Image, 'image', self._frames.put, inputs)
-        self.create_service(SetReference, '~/set_reference', self._set_reference)
-        refuse_wrong_values(self, MATCHER_PARAMETERS)
+        declare(self, MATCHER_PARAMETERS, read_only=False)
+        self._pipeline: Pipeline | None = None
+        self._library: ReferenceLibrary | None = None
+        self._outputs: Outputs | None = None
+        self._worker: Thread | None = None
+        self._activated = 0.0
+        self._problem = ''  # that the user has to solve
+        self._statistics = Statistics()
+        self._transitions = Lock()
+        self._changes = Lock()  # of the references
+        self._apply(read(self, MATCHER_PARAMETERS))
+        refuse_wrong_values(self, MATCHER_PARAMETERS, self._why_fixed)
         self.add_post_set_parameters_callback(
             lambda _: self._apply(read(self, MATCHER_PARAMETERS))
         )
-        # Frames are matched in a thread of their own, so that services answer meanwhile.
-        Thread(target=self._work, name='matcher', daemon=True).start()
-        waiting_for = f'images on {self.resolve_topic_name("image")}'
-        if self._named is None:
+        # One group each, so that none waits for another; the node's own services have a third.
+        images, references, lists, timers = (MutuallyExclusiveCallbackGroup() for _ in range(4))
+        self._camera = CameraInput(self, images, self._statistics.image_arrived)
+        for kind, name, callback, group in (
+            (SetReference, '~/set_reference', self._set_reference, references),
+            (SelectReference, '~/select_reference', self._select_reference, references),
+            (RemoveReference, '~/remove_reference', self._remove_reference, references),
+            (ListReferences, '~/list_references', self._list_references, lists),
+        ):
+            self.create_service(kind, name, callback, callback_group=group)
+        self._guard_transitions()
+        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self.create_timer(
+            1.0,
+            self._publish_diagnostics,
+            callback_group=timers,
+            clock=Clock(clock_type=ClockType.STEADY_TIME),  # also while simulated time stands
+        )
+
+    # Lifecycle
+
+    def start(self) -> None:
+        """Configure and activate the node, unless somebody else shall do that."""
+        if not self._values['autostart']:
+            self.get_logger().info(f'waiting for: ros2 lifecycle set {self._name} configure')
+            return
+        with self._transitions:
+            done = self.trigger_configure() == DONE and self.trigger_activate() == DONE
+        if not done:
+            raise SettingsError(self._problem)
+
+    @property
+    def _name(self) -> str:
+        return self.get_fully_qualified_name()
+
+    @property
+    def _state(self) -> str:
+        return str(self._state_machine.current_state[1])
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Load the networks and the references, and open the outputs."""
+        return self._try('configure', lambda: self._configure(self._values), state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Listen to the camera and match."""
+        return self._try('activate', self._activate, state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop listening; a frame that is being matched is not published any more."""
+        self._stop()
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Free the networks and the references."""
+        self._free()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop and free everything."""
+        self._stop()
+        self._free()
+        return super().on_shutdown(state)
+
+    def destroy_node(self) -> None:
+        """Let the worker end after the frame it works on."""
+        self._camera.frames.close()
+        super().destroy_node()
+
+    def _try(
+        self, what: str, act: Callable[[], None], state: LifecycleState
+    ) -> TransitionCallbackReturn:
+        """Make a transition; if it fails, say why, and leave the node as it was."""
+        try:
+            act()
+        except Exception as error:
+            reason = str(error) if isinstance(error, UserError) else repr(error)
+            self._problem = reason
+            self.get_logger().error(f'cannot {what}: {reason}')
+            if what == 'configure':
+                self._free()
+            return REFUSED
+        self._problem = ''
+        parent = {'configure': super().on_configure, 'activate': super().on_activate}[what]
+        return parent(state)
+
+    def _guard_transitions(self) -> None:
+        """Answer a transition that is not possible now with a refusal.
+
+        rclpy raises an exception instead, which would end the node.
+        """
+        change_state = self._service_change_state.callback
+
+        def answer(request: Any, response: Any) -> Any:
+            with self._transitions:
+                try:
+                    return change_state(request, response)
+                except Exception as error:
+                    self.get_logger().error(f'refused: {error}')
+                    response.success = False
+                    return response
+
+        self._service_change_state.callback = answer
+
+    def _configure(self, values: dict[str, Any]) -> None:
+        torch.set_num_threads(values['threads'] or default_threads())
+        pipeline = Pipeline(settings_of(values))
+        folder = None
+        if values['reference_folder']:
+            folder = ReferenceFolder(values['reference_folder'])
+        elif values['keep_references']:
+            raise SettingsError('keep_references needs a folder: set reference_folder')
+        library = ReferenceLibrary(folder if values['keep_references'] else None)
+        self._pipeline = pipeline
+        self._load_references(library, pipeline, folder, values)
+        self._outputs = Outputs(self)
+        self._library = library
+        if library.selected is not None:
+            self._outputs.publish_reference(library.selected)
+
+    def _load_references(
+        self,
+        library: ReferenceLibrary,
+        pipeline: Pipeline,
+        folder: ReferenceFolder | None,
+        values: dict[str, Any],
+    ) -> None:
+        """Take in the references that the parameters name.
+
+        One broken file in a folder is told and left out; the only file that is named must work.
+        """
+        fewest = self._options.matching.limits.min_inliers
+
+        def load(given: GivenReference) -> NamedReference:
+            return library.add(given, given.prepared_by(pipeline, fewest))
+
+        if folder is not None:
+            for file in folder.files(create=values['keep_references']).values():
+                try:
+                    named = load(read_reference(file))
+                    self.get_logger().info(f"reference '{named.id}' from {file}")
+                except UserError as error:
+                    self._statistics.failed(f'a reference was left out: {error}')
+                    self.get_logger().error(f'a reference was left out: {error}')
+            known = [named.id for named in library.all()]
+            selected = folder.selected()
+            if selected in known or len(known) == 1:
+                library.choose(selected if selected in known else known[0])
+        if values['reference_path']:
+            library.choose(load(read_reference(values['reference_path'])).id)
+
+    def _activate(self) -> None:
+        self._camera.restart()
+        self._activated = time.monotonic()
+        self._camera.open(self._values['image_transport'], self._values['reliable_image'])
+        self._worker = Thread(target=self._work, args=(self._camera.frames,), daemon=True)
+        self._worker.start()
+        assert self._pipeline is not None and self._library is not None
+        waiting_for = f'images on {self._camera.topic}'
+        if self._library.selected is None and not self._values['match_all']:
             waiting_for += f' and a call of {self.resolve_service_name("~/set_reference")}'
         self.get_logger().info(
             f'ready: {self._pipeline.method} on {self._pipeline.device}, waiting for {waiting_for}'
         )
 
-    def destroy_node(self) -> None:
-        """Let the worker end after the frame it works on."""
-        self._frames.close()
-        super().destroy_node()
+    def _stop(self) -> None:
+        self._camera.close()
+        self._camera.frames.close()
+        if self._worker is not None:
+            self._worker.join(LONGEST_FRAME)
+            self._worker = None
+
+    def _free(self) -> None:
+        with self._changes:
+            if self._outputs is not None:
+                self._outputs.close()
+            self._pipeline = self._library = self._outputs = None
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
     # Parameters
 
-    def _apply(self, values: dict) -> None:
-        self._options = options_of(values)
-        self._debug_width = values['debug_image_width']
+    def _why_fixed(self, parameter: Parameter) -> str:
+        """Say why a parameter cannot change now, '' if it can."""
+        if parameter.name == 'autostart':
+            return 'autostart only counts at the start of the node: set it in its parameter file'
+        if parameter.live or self._state == 'unconfigured':
+            return ''
+        steps = ' and '.join(['deactivate', 'cleanup'] if self._state == 'active' else ['cleanup'])
+        return (
+            f'{parameter.name} can only change while the node is unconfigured, '
+            f'it is {self._state}: ros2 lifecycle set {self._name} {steps} first'
+        )
 
-    # The reference
+    def _apply(self, values: dict[str, Any]) -> None:
+        before: dict[str, Any] = getattr(self, '_values', values)
+        self._values = values
+        self._options = guide_options_of(values)
+        transport = ('image_transport', 'reliable_image')
+        if self._worker is not None and any(values[name] != before[name] for name in transport):
+            self._camera.open(*(values[name] for name in transport))
+
+    # References
+
+    def _answer(
+        self, name: str, response: Answer, act: Callable[[Pipeline, ReferenceLibrary], str]
+    ) -> Answer:
+        """Answer a service that changes references; a refusal says why and changes nothing."""
+        try:
+            with self._changes:
+                if self._pipeline is None or self._library is None or self._outputs is None:
+                    raise NotReady(
+                        f'the node is {self._state}: ros2 lifecycle set {self._name} configure'
+                    )
+                response.message = act(self._pipeline, self._library)
+            response.success = True
+            self.get_logger().info(f'{name}: {response.message}')
+        except Exception as error:  # whatever it is, the caller gets an answer
+            response.success = False
+            response.error, reason = refusal(error, type(response))
+            response.message = f'refused: {reason}'
+            library = self._library
+            if library is not None and library.selected is not None:
+                response.message += f" (still looking for '{library.selected.id}')"
+            self.get_logger().warning(f'{name} {response.message}')
+        return response
 
     def _set_reference(
         self, request: SetReference.Request, response: SetReference.Response
     ) -> SetReference.Response:
-        try:
-            self._fill(response, self._reference_from(request, response))
-        except Exception as error:  # whatever it is, the caller gets an answer
-            response.error, reason = refusal(error)
-            response.message = f'refused: {reason}'
-            if self._named is not None:
-                response.message += f" (still looking for '{self._named.id}')"
-            self.get_logger().warning(f'set_reference {response.message}')
-        return response
+        def act(pipeline: Pipeline, library: ReferenceLibrary) -> str:
+            check_request(request)
+            given = given_reference(request, self._requested_picture(request, response))
+            reference = given.prepared_by(pipeline, self._options.matching.limits.min_inliers)
+            named = library.put(given, reference, select=not request.keep_selection)
+            fill_answer(response, named)
+            looking = f"'{named.id}' is kept for later" if request.keep_selection else ''
+            if not looking:
+                self._show_reference(named)
+                looking = f"looking for '{named.id}'"
+            return (
+                f'{looking}, {response.width} x {response.height} pixels with '
+                f'{response.keypoints} keypoints; weights from {response.weights_from}'
+            )
 
-    def _reference_from(
-        self, request: SetReference.Request, response: SetReference.Response
-    ) -> NamedReference:
-        check_request(request)
-        picture = self._requested_picture(request, response)
-        mask = requested_mask(request, picture.shape[:2])
-        hints = requested_hints(request, picture.shape[:2])
-        fewest = self._options.limits.min_inliers
-        reference = self._pipeline.prepare(picture, mask, fewest, hints)
-        return self._keep(reference, request.id, request.label)
+        return self._answer('set_reference', response, act)
 
     def _requested_picture(
         self, request: SetReference.Request, response: SetReference.Response
@@ -147,174 +346,186 @@ class MatcherNode(Node):
         if request.path:
             return read_image(request.path, request.page)
         if request.use_current_frame:
-            message = self._frames.newest(OLDEST_CURRENT_FRAME)
+            message = self._camera.frames.newest(OLDEST_CURRENT_FRAME)
             if message is None:
-                raise NoCameraImage(
-                    f'no camera image arrived in the last {OLDEST_CURRENT_FRAME:.0f} s on '
-                    f'{self.resolve_topic_name("image")}: check the camera and its topic'
-                )
+                why = f'no camera image arrived in the last {OLDEST_CURRENT_FRAME:.0f} s on '
+                why += f'{self.resolve_topic_name("image")}: check the camera and its topic'
+                if self._state != 'active':
+                    why = f'the node is {self._state} and hears no camera: activate it'
+                raise NoCameraImage(why)
             response.header = message.header
             return message_to_rgb(message)
         return message_to_rgb(request.image)
 
-    def _keep(self, reference: Reference, name: str, label: str) -> NamedReference:
-        # Only the service and the start come here, one after the other.
-        self._revision += 1
-        self._named = NamedReference(reference, name or 'default', label, self._revision)
-        return self._named
+    def _select_reference(
+        self, request: SelectReference.Request, response: SelectReference.Response
+    ) -> SelectReference.Response:
+        def act(_: Pipeline, library: ReferenceLibrary) -> str:
+            named = library.select(request.id)
+            response.revision = named.revision
+            self._show_reference(named)
+            return f"looking for '{named.id}'"
 
-    def _fill(self, response: SetReference.Response, named: NamedReference) -> None:
-        reference = named.reference
+        return self._answer('select_reference', response, act)
+
+    def _remove_reference(
+        self, request: RemoveReference.Request, response: RemoveReference.Response
+    ) -> RemoveReference.Response:
+        def act(_: Pipeline, library: ReferenceLibrary) -> str:
+            removed = library.remove(request.id)
+            if library.selected is None:
+                return f"'{removed.id}' is removed; {library.why_nothing_is_sought()}"
+            return f"'{removed.id}' is removed; still looking for '{library.selected.id}'"
+
+        return self._answer('remove_reference', response, act)
+
+    def _list_references(
+        self, _: ListReferences.Request, response: ListReferences.Response
+    ) -> ListReferences.Response:
+        library = self._library
+        if library is None:
+            response.message = (
+                f'the node is {self._state}: ros2 lifecycle set {self._name} configure'
+            )
+            return response
+        selected = library.selected
         response.success = True
-        response.id = named.id
-        response.revision = named.revision
-        response.width, response.height = reference.size
-        request = SetReference.Request
-        response.kind = request.KIND_DRAWING if reference.drawing else request.KIND_PHOTO
-        response.kind_confidence = reference.kind_confidence
-        response.keypoints = len(reference.features)
-        response.matchability = reference.matchability
-        response.objects = object_messages(reference.scene)
-        response.weights_from = reference.scene.source
-        if reference.matchability < POOR_MATCHABILITY:
-            response.warnings.append(
-                f'only {len(reference.features)} distinct points: it will be hard to find'
-            )
-        if not reference.scene.objects and self._options.weighting.kind != 'none':
-            response.warnings.append(
-                f'no semantic weights ({reference.scene.source}): '
-                'mark objects or give a label to help it'
-            )
-        response.message = (
-            f"looking for '{named.id}', {response.width} x {response.height} pixels "
-            f'with {response.keypoints} keypoints; weights from {response.weights_from}'
-        )
-        self.get_logger().info(response.message)
+        response.selected_id = selected.id if selected else ''
+        response.match_all = self._values['match_all']
+        response.references = [
+            reference_info(named, named.id == response.selected_id, library.file_of(named.id))
+            for named in library.all()
+        ]
+        count = len(response.references)
+        response.message = f'{count} reference{"" if count == 1 else "s"}'
+        return response
+
+    def _show_reference(self, named: NamedReference) -> None:
+        assert self._outputs is not None
+        self._outputs.publish_reference(named)
 
     # Frames
 
-    def _work(self) -> None:
-        while (message := self._frames.take()) is not None:
+    def _work(self, frames: Any) -> None:
+        while (message := frames.take()) is not None:
             try:
-                self._process(message)
+                self._process(message, frames)
             except Exception as error:  # one bad frame must not end the guidance
                 if not self.context.ok():
                     return
+                self._statistics.failed(f'a frame was lost: {error!r}')
                 self.get_logger().error(f'a frame was lost: {error!r}')
 
-    def _process(self, message: Image) -> None:
-        named, image = self._named, None
+    def _process(self, message: Image | CompressedImage, frames: Any) -> None:
+        values, options = self._values, self._options
+        pipeline, outputs = self._pipeline, self._outputs
+        assert pipeline is not None and outputs is not None
+        camera: CameraModel | None = None
+        size = getattr(message, 'width', 0), getattr(message, 'height', 0)
+        too_old = self._why_stale(message)
         try:
-            image = message_to_rgb(message)
-            outcome = self._match(named, image)
+            if too_old:
+                guidance = no_guidance(Status.STALE, too_old)
+            else:
+                image = message_to_rgb(message)
+                size = image.shape[1], image.shape[0]
+                camera = self._camera_model()
+                guidance = self._guide(image, camera)
         except ImageError as error:
-            outcome = MatchOutcome.without_matches(
-                Status.BAD_IMAGE, f'the camera image cannot be used: {error}'
-            )
+            reason = f'the camera image cannot be used: {error}'
+            self._statistics.failed(reason)
+            guidance = no_guidance(Status.BAD_IMAGE, reason)
         except Exception as error:
-            self.get_logger().error(f'a frame failed: {error!r}')
-            outcome = MatchOutcome.without_matches(
-                Status.FAULT, f'the node failed on this frame: {error!r}'
-            )
+            reason = f'the node failed on this frame: {error!r}'
+            self._statistics.failed(reason)
+            self.get_logger().error(reason)
+            guidance = no_guidance(Status.FAULT, reason)
+        too_old = self._why_stale(message)
+        if too_old and guidance.outcome.verdict.status is Status.OK:
+            guidance = guidance.but(Status.STALE, too_old)
         if not self.context.ok():
             return
-        result = result_message(message, named, outcome)
-        result.method = self._pipeline.method
-        result.detector = self._pipeline.detector
-        result.frames_received, result.frames_dropped = self._frames.counts
-        result.latency = (self.get_clock().now().nanoseconds - nanoseconds(message)) / 1e9
-        self._homography_publisher.publish(result.homography)
-        self._match_publisher.publish(result)
-        if image is not None and self._debug_publisher.get_subscription_count():
-            reference = named.reference if named else None
-            picture = draw_matches(reference, image, outcome, self._debug_width)
-            self._debug_publisher.publish(rgb_to_message(picture, message.header))
-        if image is not None and named and self._heatmap_publisher.get_subscription_count():
-            picture = draw_semantics(named.reference, image, outcome, self._debug_width)
-            self._heatmap_publisher.publish(rgb_to_message(picture, message.header))
+        latency = self._age(message)
+        received, dropped = frames.counts
+        frame = FrameInfo(
+            message.header,
+            *size,
+            pipeline.method,
+            pipeline.detector,
+            options.landmark_mode,
+            latency,
+            received,
+            dropped,
+        )
+        outcome = guidance.outcome
+        outputs.publish(guidance, frame, camera, values['publish_tf'])
+        self._statistics.finished(outcome.verdict.status, latency, outcome.stage_seconds)
+        outputs.publish_pictures(guidance, pipeline, message.header, values['picture_width'])
 
-    def _match(self, named: NamedReference | None, image: np.ndarray) -> MatchOutcome:
-        if named is None:
-            return MatchOutcome.without_matches(
-                Status.NO_REFERENCE, 'nothing to look for: call ~/set_reference'
-            )
-        return self._pipeline.match(named.reference, image, self._options)
+    def _guide(self, image: np.ndarray, camera: CameraModel | None) -> Guidance:
+        pipeline, library = self._pipeline, self._library
+        assert pipeline is not None and library is not None
+        selected = library.selected
+        references = [selected] if selected else []
+        if self._values['match_all']:
+            references = list(library.all())
+        if not references:
+            why = library.why_nothing_is_sought()
+            return no_guidance(Status.NO_REFERENCE, why, image, self._options.rotation)
+        return guide(pipeline, references, image, camera, self._options)
 
+    def _camera_model(self) -> CameraModel | None:
+        try:
+            return self._camera.camera_model(self._values['rectified_image'])
+        except UserError as error:
+            self._statistics.failed(str(error))
+            return None
 
-def result_message(
-    message: Image, named: NamedReference | None, outcome: MatchOutcome
-) -> MatchResult:
-    """Return an outcome as a message, with stamp and frame of the camera image."""
-    verdict, correspondences = outcome.verdict, outcome.correspondences
-    homography = Homography(
-        header=message.header,
-        status=int(verdict.status),
-        image_width=message.width,
-        image_height=message.height,
-        confidence=verdict.confidence,
-    )
-    result = MatchResult(
-        header=message.header,
-        status_message=verdict.message,
-        reference_x=floats(correspondences.reference_points[:, 0]),
-        reference_y=floats(correspondences.reference_points[:, 1]),
-        image_x=floats(correspondences.image_points[:, 0]),
-        image_y=floats(correspondences.image_points[:, 1]),
-        score=floats(correspondences.scores),
-        inlier=verdict.inliers.tolist(),
-        inliers=int(verdict.inliers.sum()),
-        image_keypoints=outcome.image_keypoints,
-        check_names=list(verdict.checks),
-        check_values=list(verdict.checks.values()),
-        weighting=outcome.weighting,
-        reference_weights_from=outcome.reference_weights.source,
-        image_weights_from=outcome.image_weights.source,
-        image_objects=object_messages(outcome.scene),
-        object_pairs=[ObjectPair(**asdict(pair)) for pair in outcome.paired.pairs],
-        pairing=outcome.paired.how,
-        stage_names=list(outcome.stage_seconds),
-        stage_seconds=list(outcome.stage_seconds.values()),
-    )
-    if correspondences.reference_weights is not None:
-        result.reference_weight = floats(correspondences.reference_weights)
-    if correspondences.image_weights is not None:
-        result.image_weight = floats(correspondences.image_weights)
-    if verdict.reference_to_image is not None:
-        homography.source = Homography.MATCHED
-        homography.matched_stamp = message.header.stamp
-        homography.matrix = verdict.reference_to_image.ravel().tolist()
-    if named is not None:
-        homography.reference_id = named.id
-        homography.reference_revision = named.revision
-        homography.reference_width, homography.reference_height = named.reference.size
-        result.reference_label = named.label
-        result.reference_objects = object_messages(named.reference.scene)
-        result.reference_keypoints = len(named.reference.features)
-        result.tried_reference_ids = [named.id]
-        result.tried_confidences = [verdict.confidence]
-    result.homography = homography
-    return result
+    def _age(self, message: Image | CompressedImage) -> float:
+        """Return how many seconds ago an image was taken, by its stamp."""
+        stamp = message.header.stamp  # may be negative, which rclpy's Time refuses
+        return (self.get_clock().now().nanoseconds - stamp.sec * 10**9 - stamp.nanosec) / 1e9
 
+    def _why_stale(self, message: Image | CompressedImage) -> str:
+        """Say why an image is too old to guide anyone, '' if it is not."""
+        limit = self._values['max_image_age']
+        age = self._age(message)
+        if not limit or age <= limit:
+            return ''
+        return f'the image is {age:.1f} s old, and max_image_age is {limit:g} s'
 
-def object_messages(scene: Scene) -> list[DetectedObject]:
-    """Return the objects of a scene as messages."""
-    return [DetectedObject(**seen.as_message()) for seen in scene.objects]
+    # Diagnostics
+
+    def _publish_diagnostics(self) -> None:
+        summary = self._statistics.summary()
+        pipeline, library, state = self._pipeline, self._library, self._state
+        values: dict[str, object] = {}
+        if pipeline is not None and library is not None:
+            selected = library.selected
+            values = {
+                'references': len(library.all()),
+                'selected': selected.id if selected else 'none',
+                'models': f'{pipeline.method}, detector {pipeline.detector}',
+                'device': pipeline.device,
+                'threads': torch.get_num_threads(),
+            }
+        problem = self._problem
+        if state == 'active' and library is not None and not library.all():
+            problem = library.why_nothing_is_sought()
+        array = DiagnosticArray()
+        array.header.stamp = self.get_clock().now().to_msg()
+        array.status = [matching_status(self, summary, state, values | memory(), problem)]
+        if state == 'active':
+            active = time.monotonic() - self._activated
+            timeout = self._values['image_timeout']
+            array.status.append(camera_status(self, self._camera, summary, timeout, active))
+        self._diagnostics.publish(array)
 
 
-def nanoseconds(message: Image) -> int:
-    """Return the stamp of an image; also a negative one, which rclpy's Time refuses."""
-    return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
-
-
-def floats(values: np.ndarray) -> array:
-    """Return numbers in the form that messages take without looking at each one."""
-    return array('f', values.astype(np.float32).tobytes())
-
-
-def main() -> int:
+def main() -> NoReturn:
     """Run the node until it is told to stop."""
-    return run_node(MatcherNode)
+    run_node(MatcherNode)
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()

@@ -1,5 +1,6 @@
 """The table of parameters, declared and read as ROS has it."""
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,13 +17,13 @@ from niom_ros.parameters import Parameter
 from niom_ros.settings import SettingsError
 
 
-def descriptor(parameter: Parameter) -> ParameterDescriptor:
+def descriptor(parameter: Parameter, read_only: bool) -> ParameterDescriptor:
     """Return what `ros2 param describe` shows."""
     described = ParameterDescriptor(
-        name=parameter.name, description=parameter.description, read_only=not parameter.live
+        name=parameter.name, description=parameter.description, read_only=read_only
     )
     if parameter.choices:
-        described.additional_constraints = f'one of: {", ".join(parameter.choices)}'
+        described.additional_constraints = f'one of: {parameter.listed_choices()}'
     if parameter.minimum is not None and parameter.maximum is not None:
         if isinstance(parameter.default, int):
             integers = IntegerRange(
@@ -35,12 +36,12 @@ def descriptor(parameter: Parameter) -> ParameterDescriptor:
     return described
 
 
-def declare(node: Node, table: Iterable[Parameter]) -> None:
+def declare(node: Node, table: Iterable[Parameter], read_only: bool) -> None:
     """Declare all parameters of a table, refusing values that it does not allow."""
     for parameter in table:
         try:
             value = node.declare_parameter(
-                parameter.name, parameter.default, descriptor(parameter)
+                parameter.name, parameter.default, descriptor(parameter, read_only)
             ).value
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise SettingsError(str(error)) from None
@@ -49,14 +50,18 @@ def declare(node: Node, table: Iterable[Parameter]) -> None:
             raise SettingsError(f'parameter {problem}')
 
 
-def refuse_wrong_values(node: Node, table: Iterable[Parameter]) -> None:
-    """Refuse values that the table does not allow also while the node runs."""
+def refuse_wrong_values(
+    node: Node, table: Iterable[Parameter], why_fixed: Callable[[Parameter], str]
+) -> None:
+    """Refuse values that the table does not allow, and changes that the node cannot make now."""
     parameters = {parameter.name: parameter for parameter in table}
 
     def check(changes: Iterable[rclpy.Parameter]) -> SetParametersResult:
         for change in changes:
             known = parameters.get(change.name)
-            problem = known.problem_with(change.value) if known else ''
+            if known is None:
+                continue
+            problem = known.problem_with(change.value) or why_fixed(known)
             if problem:
                 return SetParametersResult(successful=False, reason=problem)
         return SetParametersResult(successful=True)

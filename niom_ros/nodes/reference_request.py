@@ -1,79 +1,104 @@
-"""What a client asks for with SetReference: whether it is allowed, and what it means."""
+"""What a client asks for with SetReference, and what it is answered."""
 
-import math
+from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import Image
 
 from niom_ros.errors import UserError
+from niom_ros.guidance.camera_images import message_to_rgb
+from niom_ros.guidance.folder import FolderError
+from niom_ros.guidance.landmarks import Landmark
+from niom_ros.guidance.library import UnknownReference
+from niom_ros.guidance.messages import object_messages
+from niom_ros.guidance.references import BadReference
+from niom_ros.guidance.references import check_count
+from niom_ros.guidance.references import GivenReference
+from niom_ros.guidance.references import marked_object
+from niom_ros.guidance.references import MOST_LANDMARKS
+from niom_ros.guidance.references import MOST_OBJECTS
+from niom_ros.guidance.references import NamedReference
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
-from niom_ros.nodes.image_conversion import message_to_rgb
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.scene import Hints
-from niom_ros.semantics.scene import MarkedObject
+from niom_ros.msg import ReferenceInfo
+from niom_ros.nodes.ros_messages import build
 from niom_ros.srv import SetReference
 
-LONGEST_TEXT = 256  # characters of an id or a label
-MOST_OBJECTS = 100
-
-
-class BadRequest(UserError):
-    """Fields that contradict each other, or that this version does not support."""
+POOR_MATCHABILITY = 0.2
+KINDS = {SetReference.Request.KIND_PHOTO: False, SetReference.Request.KIND_DRAWING: True}
 
 
 class NoCameraImage(UserError):
     """The camera image that was asked for is not there."""
 
 
+class NotReady(UserError):
+    """The node is not configured."""
+
+
 def check_request(request: SetReference.Request) -> None:
-    """Refuse a request whose fields contradict each other or have no effect yet."""
+    """Refuse a request whose fields contradict each other, before its picture is looked at."""
     pictures = [is_given(request.image), bool(request.path), request.use_current_frame]
     if pictures.count(True) != 1:
-        raise BadRequest('give exactly one of image, path and use_current_frame')
+        raise BadReference('give exactly one of image, path and use_current_frame')
     if request.page and not request.path:
-        raise BadRequest('page is only for files: leave it 0')
-    check_text('id', request.id)
-    check_text('label', request.label)
-    if len(request.objects) > MOST_OBJECTS:
-        raise BadRequest(f'{len(request.objects)} objects are given: use at most {MOST_OBJECTS}')
-    for given in request.objects:
-        check_text('the label of an object', given.label)
+        raise BadReference('page is only for files: leave it 0')
     if request.kind > SetReference.Request.KIND_DRAWING:
-        raise BadRequest(f'kind {request.kind} is unknown: use one of the KIND constants')
-    unsupported = {
-        'landmarks': request.landmark_names or request.landmark_x or request.landmark_y,
-        'physical_width': request.physical_width,
-        'keep_selection': request.keep_selection,
-        'page_dpi': request.page_dpi,
-        'do_rectify of the region': request.region.do_rectify,
-    }
-    for field, value in unsupported.items():
+        raise BadReference(f'kind {request.kind} is unknown: use one of the KIND constants')
+    check_count('objects', request.objects, MOST_OBJECTS)
+    check_count('landmarks', request.landmark_names, MOST_LANDMARKS)
+    if not (len(request.landmark_names) == len(request.landmark_x) == len(request.landmark_y)):
+        raise BadReference(
+            f'there are {len(request.landmark_names)} landmark_names, '
+            f'{len(request.landmark_x)} landmark_x and {len(request.landmark_y)} landmark_y: '
+            'give as many of each'
+        )
+    for field, value in (
+        ('page_dpi', request.page_dpi),
+        ('do_rectify of the region', request.region.do_rectify),
+    ):
         if value:
-            raise BadRequest(f'{field} is not supported by this version')
+            raise BadReference(f'{field} is not supported by this version')
 
 
-def requested_hints(request: SetReference.Request, shape: tuple[int, int]) -> Hints:
-    """Return what the client knows about the picture: its label, kind and objects."""
-    height, width = shape
-    objects = []
-    for given in request.objects:
-        numbers = given.x, given.y, given.width, given.height
-        name = f"object '{given.label}'"
-        if not all(map(math.isfinite, numbers)) or given.width <= 0 or given.height <= 0:
-            raise BadRequest(f'{name} has no box: give x, y and a width and height above 0')
-        # The message counts from the picture's edge, the library from its first pixel's centre.
-        left, top = given.x - 0.5, given.y - 0.5
-        area = Area(left, top, left + given.width, top + given.height)
-        inside = area.within(width, height)
-        if inside.width <= 0 or inside.height <= 0:
-            raise BadRequest(f'{name} lies outside of the {width} x {height} picture')
-        objects.append(MarkedObject(given.label, inside))
-    kinds = {
-        SetReference.Request.KIND_PHOTO: False,
-        SetReference.Request.KIND_DRAWING: True,
-    }
-    return Hints(request.label, tuple(objects), kinds.get(request.kind))
+def given_reference(request: SetReference.Request, picture: np.ndarray) -> GivenReference:
+    """Return the reference that a request gives, with the picture that it asks for."""
+    size = picture.shape[1], picture.shape[0]
+    return GivenReference(
+        picture,
+        id=request.id or 'default',
+        label=request.label,
+        drawing=KINDS.get(request.kind),
+        region=requested_region(request),
+        mask=requested_mask(request),
+        objects=tuple(
+            marked_object(given.label, given.x, given.y, given.width, given.height, size)
+            for given in request.objects
+        ),
+        landmarks=tuple(
+            map(Landmark, request.landmark_names, request.landmark_x, request.landmark_y)
+        ),
+        physical_width=request.physical_width,
+    )
+
+
+def requested_region(request: SetReference.Request) -> Box | None:
+    """Return the part of the picture that counts."""
+    region = request.region
+    box = Box(region.x_offset, region.y_offset, region.width, region.height)
+    return None if box == Box(0, 0, 0, 0) else box
+
+
+def requested_mask(request: SetReference.Request) -> np.ndarray | None:
+    """Return where the picture counts."""
+    if not is_given(request.mask):
+        return None
+    if request.mask.encoding not in ('mono8', '8UC1'):
+        raise BadReference(
+            f"the mask has the encoding '{request.mask.encoding[:40]}': send it as mono8"
+        )
+    return message_to_rgb(request.mask)[:, :, 0].copy()
 
 
 def is_given(image: Image) -> bool:
@@ -81,50 +106,67 @@ def is_given(image: Image) -> bool:
     return bool(image.data or image.width or image.height)
 
 
-def requested_mask(request: SetReference.Request, shape: tuple[int, int]) -> np.ndarray | None:
-    """Return where the reference counts, from the region and the mask of a request."""
-    height, width = shape
-    region = request.region
-    mask = None
-    if is_given(request.mask):
-        if request.mask.encoding not in ('mono8', '8UC1'):
-            raise BadRequest(
-                f"the mask has the encoding '{request.mask.encoding[:40]}': send it as mono8"
-            )
-        mask = message_to_rgb(request.mask)[:, :, 0]
-    if region.x_offset or region.y_offset or region.width or region.height:
-        right, bottom = region.x_offset + region.width, region.y_offset + region.height
-        if not (region.width and region.height and right <= width and bottom <= height):
-            raise BadRequest(
-                f'the region (x {region.x_offset} to {right}, y {region.y_offset} to {bottom}) '
-                f'does not lie inside the picture of {width} x {height} pixels'
-            )
-        inside = np.zeros(shape, np.uint8)
-        inside[region.y_offset : bottom, region.x_offset : right] = 255
-        if mask is None:
-            return inside
-        if mask.shape == shape:  # any other is refused when the reference is prepared
-            mask = mask & inside
-    return mask
+def fill_answer(response: SetReference.Response, named: NamedReference) -> None:
+    """Tell the client what was found in its reference, and what that promises."""
+    reference = named.reference
+    request = SetReference.Request
+    response.success = True
+    response.id = named.id
+    response.revision = named.revision
+    response.width, response.height = reference.size
+    response.kind = request.KIND_DRAWING if reference.drawing else request.KIND_PHOTO
+    response.kind_confidence = reference.kind_confidence
+    response.keypoints = len(reference.features)
+    response.matchability = reference.matchability
+    response.objects = object_messages(build, reference.scene)
+    response.weights_from = reference.scene.source
+    if reference.matchability < POOR_MATCHABILITY:
+        response.warnings.append(
+            f'only {len(reference.features)} distinct points: it will be hard to find'
+        )
+    if not reference.scene.objects:
+        response.warnings.append(
+            f'no semantic weights ({reference.scene.source}): '
+            'mark objects or give a label to help it'
+        )
 
 
-def check_text(field: str, text: str) -> None:
-    """Refuse a text that would fill or garble the messages that carry it."""
-    if len(text) > LONGEST_TEXT:
-        raise BadRequest(f'{field} has {len(text)} characters: use at most {LONGEST_TEXT}')
-    if not text.isprintable():
-        raise BadRequest(f'{field} has line breaks or control characters: leave them out')
+def reference_info(named: NamedReference, selected: bool, file: str) -> ReferenceInfo:
+    """Return what the list of references says about one."""
+    given, reference = named.given, named.reference
+    width, height = given.size
+    return ReferenceInfo(
+        id=named.id,
+        label=given.label,
+        revision=named.revision,
+        selected=selected,
+        width=width,
+        height=height,
+        kind=ReferenceInfo.DRAWING if reference.drawing else ReferenceInfo.PHOTO,
+        keypoints=len(reference.features),
+        matchability=reference.matchability,
+        weights_from=reference.scene.source,
+        landmark_names=[mark.name for mark in given.landmarks],
+        physical_width=given.physical_width,
+        file=file,
+    )
 
 
-def refusal(error: Exception) -> tuple[int, str]:
+# What a client reads, most special first.
+ERRORS: tuple[tuple[type[Exception], str], ...] = (
+    (NotReady, 'NOT_READY'),
+    (UnknownReference, 'UNKNOWN_ID'),
+    (FolderError, 'STORAGE'),
+    (NoCameraImage, 'NO_CAMERA_IMAGE'),
+    (TooPlain, 'TOO_PLAIN'),
+    (ImageError, 'BAD_IMAGE'),
+    (BadReference, 'BAD_REQUEST'),
+)
+
+
+def refusal(error: Exception, response_type: Any) -> tuple[int, str]:
     """Return the error code and the reason that a client reads."""
-    codes = {
-        BadRequest: SetReference.Response.BAD_REQUEST,
-        NoCameraImage: SetReference.Response.NO_CAMERA_IMAGE,
-        TooPlain: SetReference.Response.TOO_PLAIN,
-        ImageError: SetReference.Response.BAD_IMAGE,
-    }
-    for kind, code in codes.items():
-        if isinstance(error, kind):
-            return code, str(error)
-    return SetReference.Response.FAULT, f'the node failed: {error!r}'
+    for kind, code in ERRORS:
+        if isinstance(error, kind) and hasattr(response_type, code):
+            return getattr(response_type, code), str(error)
+    return response_type.FAULT, f'the node failed: {error!r}'

@@ -1,18 +1,23 @@
 """A camera for machines without one: publishes views of a photo, and the truth about them."""
 
 from array import array
-import sys
+from typing import NoReturn
 
+from geometry_msgs.msg import PoseStamped
+import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import Image
+from std_msgs.msg import Header
 
+from niom_ros.guidance.pose import quaternion_of
 from niom_ros.matching.images import read_image
 from niom_ros.msg import Homography
-from niom_ros.nodes.image_conversion import rgb_to_message
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare
 from niom_ros.nodes.parameters import read
+from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
 from niom_ros.virtual_scene import DEMO_PHOTO
 from niom_ros.virtual_scene import DEMO_SURROUNDINGS
@@ -21,12 +26,12 @@ from niom_ros.virtual_scene import VirtualScene
 
 
 class VirtualCamera(Node):
-    """Publishes `image` like a camera driver, and `~/truth`: where the photo really is."""
+    """Publishes `image` and `camera_info` like a driver, and the truth: where the photo is."""
 
     def __init__(self) -> None:
         """Start the camera."""
         super().__init__('virtual_camera')
-        declare(self, VIRTUAL_CAMERA_PARAMETERS)
+        declare(self, VIRTUAL_CAMERA_PARAMETERS, read_only=True)
         values = read(self, VIRTUAL_CAMERA_PARAMETERS)
         path = values['photo_path']
         self._scene = VirtualScene(
@@ -38,41 +43,72 @@ class VirtualCamera(Node):
             light_change=values['light_change'],
             seed=values['seed'],
         )
+        self._photo_width = values['photo_width']
         self._frame_id = values['frame_id']
         self._period = 1 / values['rate']
         self._frame = 0
         # Reliable, so that every subscriber connects, RViz with its defaults included.
         self._image_publisher = self.create_publisher(Image, 'image', QoSProfile(depth=1))
-        self._truth_publisher = self.create_publisher(Homography, '~/truth', QoSProfile(depth=100))
+        self._info_publisher = self.create_publisher(
+            CameraInfo, 'camera_info', QoSProfile(depth=1)
+        )
+        all_of_them = QoSProfile(depth=100)
+        self._truth_publisher = self.create_publisher(Homography, '~/truth', all_of_them)
+        self._pose_publisher = self.create_publisher(PoseStamped, '~/truth_pose', all_of_them)
         self.create_timer(self._period, self._publish)
 
     def _publish(self) -> None:
-        stamp = self.get_clock().now().to_msg()
-        view = self._scene.view(self._frame * self._period, self._frame)
+        header = Header(stamp=self.get_clock().now().to_msg(), frame_id=self._frame_id)
+        seconds = self._frame * self._period
+        view = self._scene.view(seconds, self._frame)
         self._frame += 1
+        self._truth_publisher.publish(self._truth(view.picture_to_image, header))
+        self._pose_publisher.publish(self._true_pose(seconds, header))
+        self._info_publisher.publish(self._calibration(header))
+        self._image_publisher.publish(rgb_to_message(view.image, header))
+
+    def _truth(self, picture_to_image: np.ndarray, header: Header) -> Homography:
         height, width = self._scene.picture.shape[:2]
-        truth = Homography(
+        return Homography(
+            header=header,
             reference_id='truth',
             status=Homography.OK,
             source=Homography.MATCHED,
-            matched_stamp=stamp,
+            matched_stamp=header.stamp,
             reference_width=width,
             reference_height=height,
             image_width=self._scene.width,
             image_height=self._scene.height,
-            matrix=array('d', view.picture_to_image.tobytes()),
+            matrix=array('d', picture_to_image.tobytes()),
             confidence=1.0,
         )
-        truth.header.stamp = stamp
-        truth.header.frame_id = self._frame_id
-        self._truth_publisher.publish(truth)
-        self._image_publisher.publish(rgb_to_message(view.image, truth.header))
+
+    def _true_pose(self, seconds: float, header: Header) -> PoseStamped:
+        rotation, shift = self._scene.pose(seconds)
+        stamped = PoseStamped(header=header)
+        place, turn = stamped.pose.position, stamped.pose.orientation
+        place.x, place.y, place.z = (self._photo_width * shift).tolist()
+        turn.x, turn.y, turn.z, turn.w = quaternion_of(rotation)
+        return stamped
+
+    def _calibration(self, header: Header) -> CameraInfo:
+        camera = self._scene.camera_matrix()
+        return CameraInfo(
+            header=header,
+            width=self._scene.width,
+            height=self._scene.height,
+            distortion_model='plumb_bob',
+            d=[0.0] * 5,
+            k=camera.ravel(),
+            r=np.eye(3).ravel(),
+            p=np.column_stack([camera, np.zeros(3)]).ravel(),
+        )
 
 
-def main() -> int:
+def main() -> NoReturn:
     """Run the camera until it is told to stop."""
-    return run_node(VirtualCamera)
+    run_node(VirtualCamera)
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()

@@ -1,0 +1,110 @@
+"""The camera as the matcher hears it: the newest frame, its calibration, and what is wrong."""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.event_handler import QoSRequestedIncompatibleQoSInfo
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.qos import ReliabilityPolicy
+from sensor_msgs.msg import CameraInfo
+from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import Image
+
+from niom_ros.guidance.camera import CameraModel
+from niom_ros.nodes.newest_frame import NewestFrame
+from niom_ros.nodes.stamp_order import StampOrder
+
+IMAGE_TYPES = {'raw': Image, 'compressed': CompressedImage}
+
+
+class CameraInput:
+    """Subscribes to a camera, keeps its newest frame and last calibration, and counts."""
+
+    def __init__(self, node: Node, group: CallbackGroup, on_frame: Callable[[], None]) -> None:
+        """Prepare; nothing is subscribed before `open`."""
+        self._node = node
+        self._group = group
+        self._on_frame = on_frame
+        self._subscriptions: list[Any] = []
+        self._lock = Lock()
+        self._info: CameraInfo | None = None
+        self._model: tuple[bool, CameraModel] | None = None
+        self.frames: NewestFrame[Image | CompressedImage] = NewestFrame()
+        self.stamps = StampOrder()
+        self.topic = ''
+        self.incompatible = ''  # why a publisher does not connect, and what to do
+
+    def open(self, transport: str, reliable: bool) -> None:
+        """Subscribe, in place of an earlier subscription; what was received stays."""
+        self.close()
+        self.incompatible = ''
+        topic = self._node.resolve_topic_name('image')
+        if transport == 'compressed':
+            # A remapping of `image` does not reach `image/compressed` by itself.
+            topic += '/compressed'
+        self.topic = topic
+        quality = QoSProfile(
+            depth=1,
+            reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        )
+        # Best effort, because to that every publisher connects.
+        calibration = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self._subscriptions = [
+            self._node.create_subscription(
+                IMAGE_TYPES[transport],
+                topic,
+                self._on_image,
+                quality,
+                callback_group=self._group,
+                event_callbacks=SubscriptionEventCallbacks(incompatible_qos=self._on_incompatible),
+            ),
+            self._node.create_subscription(
+                CameraInfo, 'camera_info', self._on_info, calibration, callback_group=self._group
+            ),
+        ]
+
+    def close(self) -> None:
+        """Stop listening."""
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        self._subscriptions = []
+
+    def restart(self) -> None:
+        """Forget frames and counts, for a new worker."""
+        self.frames = NewestFrame()
+        self.stamps = StampOrder()
+
+    def camera_model(self, rectified: bool) -> CameraModel | None:
+        """Return the calibration, None if none has arrived; refuses one that has no meaning."""
+        with self._lock:
+            if self._info is None:
+                return None
+            if self._model is None or self._model[0] != rectified:
+                self._model = rectified, CameraModel.of_message(self._info, rectified)
+            return self._model[1]
+
+    def has_calibration(self) -> bool:
+        """Tell whether camera_info has arrived."""
+        return self._info is not None
+
+    def _on_image(self, message: Image | CompressedImage) -> None:
+        stamp = message.header.stamp
+        if self.stamps.accept(stamp.sec * 10**9 + stamp.nanosec):
+            self.frames.put(message)
+            self._on_frame()
+
+    def _on_info(self, info: CameraInfo) -> None:
+        with self._lock:
+            if info != self._info:
+                self._info, self._model = info, None
+
+    def _on_incompatible(self, event: QoSRequestedIncompatibleQoSInfo) -> None:
+        self.incompatible = (
+            f'a camera on {self.topic} offers only best effort, but reliable_image asks for '
+            'reliable delivery: set reliable_image to false'
+        )
+        self._node.get_logger().error(self.incompatible)

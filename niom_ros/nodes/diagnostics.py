@@ -1,0 +1,139 @@
+"""What /diagnostics says: whether the camera comes through, and how the matching goes."""
+
+from collections.abc import Iterable
+from pathlib import Path
+import resource
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import KeyValue
+from rclpy.node import Node
+import torch
+
+from niom_ros.matching.geometry import Status
+from niom_ros.nodes.camera_input import CameraInput
+from niom_ros.nodes.statistics import Summary
+
+RECENT_FAULT = 10.0  # seconds for which a fault is a warning
+MOST_TOPICS = 12  # that are named when no image arrives
+IMAGE_TOPIC_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+
+
+def camera_status(
+    node: Node, camera: CameraInput, summary: Summary, timeout: float, active_seconds: float
+) -> DiagnosticStatus:
+    """Say how the images arrive, and if they do not, what may help."""
+    received, dropped = camera.frames.counts
+    stamps = camera.stamps
+    values = {
+        'topic': camera.topic,
+        'publishers': node.count_publishers(camera.topic),
+        'rate in (Hz)': f'{summary.rate_in:.2f}',
+        'frames received': received,
+        'frames dropped (newer came)': dropped,
+        'duplicate stamps (ignored)': stamps.duplicates,
+        'late stamps (ignored)': stamps.late,
+        'clock resets': stamps.resets,
+        'without stamp': stamps.unstamped,
+        'camera_info': 'received' if camera.has_calibration() else 'none',
+    }
+    silence = active_seconds
+    if summary.seconds_since_image is not None:
+        silence = min(silence, summary.seconds_since_image)
+    if camera.incompatible and silence > timeout:
+        level, message = ERROR, camera.incompatible
+    elif silence > timeout:
+        level, message = ERROR, no_image(node, camera, silence)
+    elif silence > 1 and not received:
+        level, message = WARN, f'waiting for the first image on {camera.topic}'
+    elif camera.incompatible:
+        level, message = WARN, camera.incompatible
+    else:
+        level, message = OK, f'images arrive at {summary.rate_in:.1f} Hz'
+    return status(node, 'camera', level, message, values)
+
+
+def no_image(node: Node, camera: CameraInput, silence: float) -> str:
+    """Say that no image arrives, and which topics there are."""
+    others = [
+        f'{topic} ({kind.rpartition("/")[2]})'
+        for topic, kinds in sorted(node.get_topic_names_and_types())
+        for kind in kinds
+        if kind in IMAGE_TOPIC_TYPES
+        and node.count_publishers(topic)
+        and not topic.startswith(f'{node.get_fully_qualified_name()}/')
+    ]
+    listed = ', '.join(others[:MOST_TOPICS])
+    if len(others) > MOST_TOPICS:
+        listed += f' and {len(others) - MOST_TOPICS} more'
+    message = f'no image for {silence:.0f} s on {camera.topic}; '
+    if not others:
+        return message + 'no image topic exists: start the camera, check ROS_DOMAIN_ID'
+    message += f'these image topics exist: {listed}'
+    if node.count_publishers(camera.topic):
+        return message + '; somebody publishes on it, but nothing arrives: check its type and QoS'
+    return message + '; remap image to one of them'
+
+
+def matching_status(
+    node: Node, summary: Summary, state: str, values: dict[str, object], problem: str = ''
+) -> DiagnosticStatus:
+    """Say how the matching goes."""
+    numbers: dict[str, object] = {
+        'state': state,
+        'rate out (Hz)': f'{summary.rate_out:.2f}',
+        'latency, capture to publish (s)': seconds(summary.latency),
+    }
+    for stage, taken in summary.stages.items():
+        numbers[f'{stage} (s)'] = seconds(taken)
+    for name in (status.name for status in Status):
+        if name in summary.statuses:
+            numbers[f'frames {name}'] = summary.statuses[name]
+    numbers |= values
+    numbers['last fault'] = (
+        f'{summary.fault} ({summary.fault_age:.0f} s ago)' if summary.fault else 'none'
+    )
+    if state != 'active':
+        level, message = (ERROR, problem) if problem else (OK, f'{state}: nothing is matched')
+    elif summary.fault and summary.fault_age < RECENT_FAULT:
+        level, message = WARN, summary.fault
+    elif problem:
+        level, message = WARN, problem
+    else:
+        level, message = OK, f'{summary.rate_out:.2f} results per second'
+    return status(node, 'matching', level, message, numbers)
+
+
+def seconds(value: float | None) -> str:
+    """Return a time, if there is one."""
+    return 'none' if value is None else f'{value:.3f}'
+
+
+def memory() -> dict[str, str]:
+    """Return what this process takes, in MB."""
+    pages = int(Path('/proc/self/statm').read_text().split()[1])
+    values = {
+        'memory (MB)': f'{pages * resource.getpagesize() / 1e6:.0f}',
+    }
+    if torch.cuda.is_initialized():
+        values['GPU memory (MB)'] = f'{torch.cuda.memory_allocated() / 1e6:.0f}'
+    return values
+
+
+def status(
+    node: Node, part: str, level: bytes, message: str, values: dict[str, object]
+) -> DiagnosticStatus:
+    """Return one line of diagnostics in the standard form."""
+    return DiagnosticStatus(
+        level=level,
+        name=f'{node.get_fully_qualified_name().removeprefix("/")}: {part}',
+        message=message,
+        hardware_id=node.get_fully_qualified_name(),
+        values=key_values(values.items()),
+    )
+
+
+def key_values(pairs: Iterable[tuple[str, object]]) -> list[KeyValue]:
+    """Return names and values as diagnostics carry them."""
+    return [KeyValue(key=key, value=str(value)) for key, value in pairs]

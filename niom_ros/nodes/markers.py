@@ -1,0 +1,91 @@
+"""What RViz shows in 3D: the outline of the reference and its landmarks."""
+
+from geometry_msgs.msg import Point
+import numpy as np
+from std_msgs.msg import ColorRGBA
+from std_msgs.msg import Header
+from visualization_msgs.msg import Marker
+from visualization_msgs.msg import MarkerArray
+
+from niom_ros.guidance.camera import CameraModel
+from niom_ros.guidance.guide import Guidance
+from niom_ros.guidance.pose import reference_to_metres
+from niom_ros.matching.geometry import warp_points
+
+LIFETIME = 10  # seconds, so that nothing stays of a node that has gone
+WITHOUT_DEPTH = 1.0  # metres before the camera at which things without a pose are drawn
+# Colours that people with every kind of colour vision tell apart (Okabe and Ito).
+OUTLINE = ColorRGBA(r=0.34, g=0.71, b=0.91, a=1.0)
+LANDMARK = ColorRGBA(r=0.90, g=0.62, b=0.0, a=1.0)
+
+
+def marker_array(guidance: Guidance, camera: CameraModel | None, header: Header) -> MarkerArray:
+    """Return the markers of a frame: all former ones removed, then what was found.
+
+    With a pose they are where things are; with a calibrated camera alone, one metre before it on
+    the right line of sight; without one, nowhere.
+    """
+    markers = [Marker(header=header, action=Marker.DELETEALL)]
+    homography = guidance.outcome.verdict.reference_to_image
+    if guidance.reference is None or homography is None or camera is None:
+        return MarkerArray(markers=markers)
+    reference = guidance.reference
+    corners = reference.reference.box.corners()
+    marks = guidance.landmarks
+    visible = [mark for mark in marks if np.isfinite(mark.x) and np.isfinite(mark.y)]
+    if guidance.pose is not None:
+        outline = in_space(guidance, corners)
+        given = {mark.name: (mark.x, mark.y) for mark in reference.given.landmarks}
+        places = in_space(
+            guidance, np.array([given[mark.name] for mark in visible]).reshape(-1, 2)
+        )
+    else:
+        outline = on_line_of_sight(camera, warp_points(homography, corners))
+        pixels = np.array([(mark.x, mark.y) for mark in visible]).reshape(-1, 2)
+        places = on_line_of_sight(camera, pixels)
+    size = float(np.linalg.norm(outline[1] - outline[0]))
+    border = new_marker(header, 'outline', 0, Marker.LINE_STRIP, OUTLINE)
+    border.scale.x = size / 100
+    border.points = [point(corner) for corner in (*outline, outline[0])]
+    markers.append(border)
+    above = np.array([0, size / 20, 0])
+    for number, (mark, place) in enumerate(zip(visible, places, strict=True)):
+        dot = new_marker(header, 'landmarks', number, Marker.SPHERE, LANDMARK)
+        dot.pose.position = point(place)
+        dot.scale.x = dot.scale.y = dot.scale.z = size / 40
+        name = new_marker(header, 'landmark names', number, Marker.TEXT_VIEW_FACING, LANDMARK)
+        name.pose.position = point(place - above)
+        name.scale.z = size / 20
+        name.text = mark.name
+        markers += [dot, name]
+    return MarkerArray(markers=markers)
+
+
+def in_space(guidance: Guidance, reference_points: np.ndarray) -> np.ndarray:
+    """Return points of the reference where its pose puts them, in metres."""
+    assert guidance.pose is not None and guidance.reference is not None
+    given = guidance.reference.given
+    flat = reference_to_metres(reference_points, given.size, given.physical_width)
+    return flat @ guidance.pose.rotation.T + guidance.pose.translation
+
+
+def on_line_of_sight(camera: CameraModel, image_points: np.ndarray) -> np.ndarray:
+    """Return where the lines of sight through pixels are one metre before the camera."""
+    rays = camera.rays(image_points)
+    return WITHOUT_DEPTH * np.column_stack([rays, np.ones(len(rays))])
+
+
+def new_marker(
+    header: Header, namespace: str, number: int, kind: int, colour: ColorRGBA
+) -> Marker:
+    """Return a marker that still needs its place."""
+    marker = Marker(header=header, ns=namespace, id=number, type=kind, color=colour)
+    marker.pose.orientation.w = 1.0
+    marker.lifetime.sec = LIFETIME
+    return marker
+
+
+def point(place: np.ndarray) -> Point:
+    """Return a place as a message."""
+    x, y, z = place.tolist()
+    return Point(x=x, y=y, z=z)

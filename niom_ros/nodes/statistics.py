@@ -1,0 +1,89 @@
+"""How the matcher has been doing lately."""
+
+from collections import Counter
+from collections import deque
+from dataclasses import dataclass
+from dataclasses import field
+from statistics import median
+from threading import Lock
+import time
+
+from niom_ros.matching.geometry import Status
+
+WINDOW = 10.0  # seconds that rates and medians look back
+MOST_RESULTS = 600  # in the window
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one frame took."""
+
+    finished: float  # seconds of the steady clock
+    latency: float  # seconds from the image's stamp to publishing
+    stages: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The numbers of diagnostics."""
+
+    seconds_since_image: float | None  # None: there never was one
+    rate_in: float  # Hz
+    rate_out: float
+    latency: float | None  # median
+    stages: dict[str, float]  # medians
+    statuses: dict[str, int] = field(default_factory=dict)  # since the start
+    fault: str = ''  # the last one, with its remedy
+    fault_age: float = 0.0  # seconds
+
+
+class Statistics:
+    """Counts and times frames. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._started = time.monotonic()
+        self._images: deque[float] = deque(maxlen=4 * MOST_RESULTS)
+        self._results: deque[Result] = deque(maxlen=MOST_RESULTS)
+        self._statuses: Counter[str] = Counter()
+        self._fault = ''
+        self._fault_time = 0.0
+
+    def image_arrived(self) -> None:
+        """Count a frame of the camera."""
+        with self._lock:
+            self._images.append(time.monotonic())
+
+    def finished(self, status: Status, latency: float, stages: dict[str, float]) -> None:
+        """Count a frame that was published."""
+        with self._lock:
+            self._statuses[status.name] += 1
+            self._results.append(Result(time.monotonic(), latency, dict(stages)))
+
+    def failed(self, fault: str) -> None:
+        """Remember what went wrong and what to do about it."""
+        with self._lock:
+            self._fault, self._fault_time = fault, time.monotonic()
+
+    def summary(self) -> Summary:
+        """Return how it has been lately."""
+        now = time.monotonic()
+        with self._lock:
+            last_image = self._images[-1] if self._images else None
+            images = [arrived for arrived in self._images if now - arrived <= WINDOW]
+            results = [result for result in self._results if now - result.finished <= WINDOW]
+            span = max(1.0, min(WINDOW, now - self._started))
+            names = dict.fromkeys(name for result in results for name in result.stages)
+            return Summary(
+                None if last_image is None else now - last_image,
+                len(images) / span,
+                len(results) / span,
+                median(result.latency for result in results) if results else None,
+                {
+                    name: median(r.stages[name] for r in results if name in r.stages)
+                    for name in names
+                },
+                dict(self._statuses),
+                self._fault,
+                now - self._fault_time,
+            )

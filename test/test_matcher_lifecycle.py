@@ -1,0 +1,234 @@
+"""The lifecycle of a real matcher process: who starts and stops it, and what it then does."""
+
+import signal
+import time
+
+from matcher_bench import Bench
+from matcher_bench import FAST
+from niom_ros.msg import Homography
+from niom_ros.srv import ListReferences
+from niom_ros.srv import SetReference
+import pytest
+from rcl_interfaces.srv import DescribeParameters
+from rcl_interfaces.srv import GetParameters
+import rclpy
+from ros_client import call
+from ros_client import ros_network
+from ros_client import running
+from ros_client import spin_until
+from std_msgs.msg import Header
+
+from niom_ros.nodes.ros_messages import rgb_to_message
+
+MANUAL = ('-p', 'autostart:=false', *FAST)
+
+
+@pytest.fixture(scope='module')
+def bench(tmp_path_factory):
+    """Run a matcher that nobody started yet."""
+    with ros_network() as node:
+        log = tmp_path_factory.mktemp('matcher') / 'log.txt'
+        with running('matcher_node', log, *MANUAL) as process:
+            bench = Bench(node, process)
+            bench.log = log
+            yield bench
+
+
+def in_state(bench, wanted):
+    """Bring the matcher into a state, from wherever it is."""
+    ways = {
+        ('unconfigured', 'inactive'): ['configure'],
+        ('unconfigured', 'active'): ['configure', 'activate'],
+        ('inactive', 'active'): ['activate'],
+        ('inactive', 'unconfigured'): ['cleanup'],
+        ('active', 'inactive'): ['deactivate'],
+        ('active', 'unconfigured'): ['deactivate', 'cleanup'],
+    }
+    state = bench.state()
+    for transition in ways.get((state, wanted), []):
+        assert bench.change_state(transition), transition
+    assert bench.state() == wanted
+
+
+def set_cup(bench, coffee, **fields):
+    return bench.set_reference(id='cup', image=rgb_to_message(coffee, Header()), **fields)
+
+
+def test_without_autostart_it_waits_and_refuses_references_with_a_reason(bench, coffee):
+    # The first test of the module: nobody made a transition yet.
+    assert bench.state() == 'unconfigured'
+    assert bench.camera.get_subscription_count() == 0
+    answer = set_cup(bench, coffee)
+    assert not answer.success
+    assert answer.error == SetReference.Response.NOT_READY
+    assert 'the node is unconfigured: ros2 lifecycle set /matcher configure' in answer.message
+    listed = bench.call(ListReferences, 'list_references')
+    assert not listed.success
+    assert 'unconfigured' in listed.message
+
+
+def test_inactive_it_takes_references_but_hears_no_camera(bench, coffee):
+    in_state(bench, 'inactive')
+    answer = set_cup(bench, coffee)
+    assert answer.success, answer.message
+    assert bench.camera.get_subscription_count() == 0
+    current = bench.set_reference(use_current_frame=True)
+    assert current.error == SetReference.Response.NO_CAMERA_IMAGE
+    assert 'the node is inactive and hears no camera: activate it' in current.message
+
+
+def test_active_it_matches_and_keeps_the_reference_through_a_pause(bench, coffee, scene):
+    image = rgb_to_message(scene.view(8.0, 0).image, Header())
+    in_state(bench, 'inactive')
+    assert set_cup(bench, coffee).success
+    in_state(bench, 'active')
+    bench.wait_until_connected()
+    first = bench.result_of(image)
+    assert first.homography.status == Homography.OK
+    in_state(bench, 'inactive')
+    spin_until(bench.node, lambda: bench.camera.get_subscription_count() == 0, 'its end')
+    heard = len(bench.results.messages)
+    for _ in range(10):
+        bench.publish(image)
+        rclpy.spin_once(bench.node, timeout_sec=0.1)
+    assert len(bench.results.messages) == heard
+    in_state(bench, 'active')
+    bench.wait_until_connected()
+    again = bench.result_of(image)
+    assert again.homography.status == Homography.OK
+    assert again.homography.reference_revision == first.homography.reference_revision
+    assert again.frames_received <= first.frames_received + 5  # counted anew
+
+
+def test_a_frame_that_is_being_matched_is_not_published_after_deactivation(bench, coffee, scene):
+    in_state(bench, 'active')
+    assert set_cup(bench, coffee).success
+    bench.wait_until_connected()
+    image = rgb_to_message(scene.view(8.0, 0).image, Header())
+    stamp = bench.publish(image)
+    in_state(bench, 'inactive')
+    done = len(bench.results.messages)
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        rclpy.spin_once(bench.node, timeout_sec=0.1)
+    late = [m for m in bench.results.messages[done:] if m.header.stamp == stamp]
+    assert not late
+
+
+def test_cleanup_frees_the_references(bench, coffee):
+    in_state(bench, 'inactive')
+    assert set_cup(bench, coffee).success
+    in_state(bench, 'unconfigured')
+    assert bench.node.count_publishers('matcher/match') == 0
+    in_state(bench, 'inactive')
+    assert list(bench.call(ListReferences, 'list_references').references) == []
+
+
+def test_a_transition_that_is_not_possible_is_refused_and_the_node_lives(bench):
+    in_state(bench, 'inactive')
+    assert not bench.change_state('configure')
+    assert not bench.change_state('no such thing')
+    assert bench.state() == 'inactive'
+    assert bench.process.poll() is None
+
+
+def test_what_needs_other_networks_changes_only_while_unconfigured(bench):
+    in_state(bench, 'inactive')
+    refused = bench.set_parameter('max_keypoints', 256)
+    assert not refused.successful
+    assert refused.reason == (
+        'max_keypoints can only change while the node is unconfigured, it is inactive: '
+        'ros2 lifecycle set /matcher cleanup first'
+    )
+    in_state(bench, 'unconfigured')
+    assert bench.set_parameter('max_keypoints', 256).successful
+    assert not bench.set_parameter('max_keypoints', 3).successful
+    try:
+        in_state(bench, 'inactive')
+        image = rgb_to_message(bench_photo(), Header())
+        assert bench.set_reference(image=image).keypoints == 256
+    finally:
+        in_state(bench, 'unconfigured')
+        assert bench.set_parameter('max_keypoints', 512).successful
+
+
+def bench_photo():
+    from niom_ros.virtual_scene import example_photo
+
+    return example_photo('coffee')
+
+
+def test_a_configuration_that_cannot_work_fails_with_a_reason_and_can_be_mended(bench):
+    in_state(bench, 'unconfigured')
+    assert bench.set_parameter('detector', 'onnx').successful
+    assert not bench.change_state('configure')
+    assert bench.state() == 'unconfigured'
+    assert (
+        "cannot configure: detector 'onnx' needs a model file: set detector_path"
+        in bench.log.read_text()
+    )
+    assert bench.set_parameter('detector', 'yolov4-tiny').successful
+    in_state(bench, 'inactive')
+
+
+def test_parameters_say_what_they_are(bench):
+    names = ['min_inliers', 'extractor', 'image_rotation']
+    described = call(
+        bench.node,
+        DescribeParameters,
+        'matcher/describe_parameters',
+        DescribeParameters.Request(names=names),
+    ).descriptors
+    assert described[0].integer_range[0].from_value == 4
+    assert described[1].additional_constraints == 'one of: aliked, disk, xfeat, superpoint'
+    assert described[2].additional_constraints == 'one of: 0, 90, 180, 270'
+    assert not bench.set_parameter('image_rotation', 45).successful
+    refused = bench.set_parameter('autostart', True)
+    assert 'only counts at the start' in refused.reason
+    values = call(
+        bench.node, GetParameters, 'matcher/get_parameters', GetParameters.Request(names=names)
+    ).values
+    assert values[2].integer_value == 0
+
+
+def test_the_shutdown_transition_frees_everything(bench, tmp_path):
+    arguments = ('-r', '__node:=brief', *MANUAL)
+    with running('matcher_node', tmp_path / 'log.txt', *arguments) as process:
+        brief = Bench(bench.node, process, 'brief')
+        assert brief.change_state('configure')
+        assert brief.change_state('activate')
+        assert brief.change_state('shutdown')
+        assert brief.state() == 'finalized'
+        brief.close()
+
+
+@pytest.mark.parametrize('ending', [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_in_time_in_every_state(bench, ending, tmp_path):
+    for state in ('unconfigured', 'configuring', 'inactive', 'active'):
+        log = tmp_path / f'{state}.txt'
+        with running('matcher_node', log, '-r', '__node:=brief', *MANUAL) as process:
+            brief = Bench(bench.node, process, 'brief')
+            if state == 'configuring':
+                client = bench.node.create_client(ListReferences, 'brief/list_references')
+                assert client.wait_for_service(timeout_sec=60)
+                configure_without_waiting(bench.node)
+            else:
+                in_state(brief, state)
+            started = time.monotonic()
+            process.send_signal(ending)
+            assert process.wait(timeout=20) == 0, log.read_text()
+            assert time.monotonic() - started < 10  # 2 on a machine that has nothing else to do
+            brief.close()
+        assert 'Traceback' not in log.read_text()
+
+
+def configure_without_waiting(node):
+    from lifecycle_msgs.msg import Transition
+    from lifecycle_msgs.srv import ChangeState
+
+    client = node.create_client(ChangeState, 'brief/change_state')
+    assert client.wait_for_service(timeout_sec=60)
+    client.call_async(ChangeState.Request(transition=Transition(label='configure')))
+    deadline = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+        rclpy.spin_once(node, timeout_sec=0.1)
