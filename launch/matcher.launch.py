@@ -17,7 +17,17 @@ def generate_launch_description():
         DeclareLaunchArgument(
             'image_topic',
             default_value='/camera/image_raw',
-            description='Camera topic, sensor_msgs/Image.',
+            description='Camera topic, sensor_msgs/Image; relative names lie in the namespace.',
+        ),
+        DeclareLaunchArgument(
+            'camera_info_topic',
+            default_value='/camera/camera_info',
+            description='Topic of its calibration, sensor_msgs/CameraInfo; likewise.',
+        ),
+        DeclareLaunchArgument(
+            'namespace',
+            default_value='',
+            description='Namespace of all that is started.',
         ),
         DeclareLaunchArgument(
             'params_file',
@@ -25,40 +35,91 @@ def generate_launch_description():
             description='Parameters of the matcher.',
         ),
         DeclareLaunchArgument(
+            'use_sim_time',
+            default_value='false',
+            choices=['true', 'false'],
+            description='Take the time from /clock, whatever the parameter file says.',
+        ),
+        DeclareLaunchArgument(
+            'log_level',
+            default_value='info',
+            choices=['debug', 'info', 'warn', 'error', 'fatal'],
+            description='Least severe messages of the matcher and the demo camera.',
+        ),
+        DeclareLaunchArgument(
+            'respawn',
+            default_value='true',
+            choices=['true', 'false'],
+            description='Start the matcher again, after 5 s, when it has ended.',
+        ),
+        DeclareLaunchArgument(
             'rviz',
             default_value='false',
             choices=['true', 'false'],
-            description='Show the debug image in RViz.',
+            description='Show the pictures of the matcher in RViz.',
+        ),
+        DeclareLaunchArgument(
+            'camera_frame',
+            default_value='virtual_camera_optical_frame',
+            description='Fixed frame of RViz: the frame_id of the camera.',
         ),
         DeclareLaunchArgument(
             'demo',
             default_value='false',
             choices=['true', 'false'],
-            description='Start a virtual camera that publishes on image_topic.',
+            description='Start a virtual camera that publishes on these topics.',
         ),
     ]
-    image = [('image', LaunchConfiguration('image_topic'))]
+    namespace = LaunchConfiguration('namespace')
+    topics = [
+        ('image', LaunchConfiguration('image_topic')),
+        ('camera_info', LaunchConfiguration('camera_info_topic')),
+    ]
+    clock = {'use_sim_time': LaunchConfiguration('use_sim_time')}
+    # With debug, each call of the libraries below would be logged, and hide all the rest.
+    levels = [LaunchConfiguration('log_level'), 'rcl:=warn', 'rmw_fastrtps_cpp:=warn']
+    log_level = [word for level in levels for word in ('--log-level', level)]
+    # A plain Node, because nothing here drives the lifecycle: the matcher starts itself.
     matcher = Node(
         package='niom_ros',
         executable='matcher_node',
         name='matcher',
-        parameters=[LaunchConfiguration('params_file')],
-        remappings=image,
+        namespace=namespace,
+        parameters=[clock],
+        remappings=topics,
+        # Given among `parameters`, a file that does not exist would be skipped with a warning.
+        ros_arguments=['--params-file', LaunchConfiguration('params_file'), *log_level],
+        respawn=LaunchConfiguration('respawn'),
+        respawn_delay=5.0,
         output='screen',
     )
     virtual_camera = Node(
         package='niom_ros',
         executable='virtual_camera',
         name='virtual_camera',
-        parameters=[PathJoinSubstitution([share, 'config', 'virtual_camera.yaml'])],
-        remappings=image,
+        namespace=namespace,
+        parameters=[PathJoinSubstitution([share, 'config', 'virtual_camera.yaml']), clock],
+        remappings=topics,
+        ros_arguments=log_level,
         output='screen',
         condition=IfCondition(LaunchConfiguration('demo')),
     )
     rviz = Node(
         package='rviz2',
         executable='rviz2',
-        arguments=['-d', PathJoinSubstitution([share, 'rviz', 'matcher.rviz'])],
+        namespace=namespace,
+        arguments=[
+            '-d',
+            PathJoinSubstitution([share, 'rviz', 'matcher.rviz']),
+            '-f',
+            LaunchConfiguration('camera_frame'),
+        ],
+        parameters=[clock],
+        # RViz's file has absolute names; these are the same names within the namespace.
+        remappings=[
+            ('/matcher/debug_image', 'matcher/debug_image'),
+            ('/matcher/heatmap_image', 'matcher/heatmap_image'),
+        ],
         condition=IfCondition(LaunchConfiguration('rviz')),
     )
     return LaunchDescription([*arguments, matcher, virtual_camera, rviz])

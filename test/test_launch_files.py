@@ -15,12 +15,14 @@ from niom_ros.installation import share_folder
 from niom_ros.parameters import MATCHER_PARAMETERS
 from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
 
-LAUNCH_FILE = share_folder() / 'launch/matcher.launch.py'
+LAUNCH_FOLDER = share_folder() / 'launch'
+MATCHER = 'matcher.launch.py'
+README_HEADINGS = {MATCHER: 'Launch arguments'}
 
 
-def calls_of(name):
-    """Return the keyword arguments of all calls of a function in the launch file."""
-    tree = ast.parse(LAUNCH_FILE.read_text())
+def calls_of(name, file):
+    """Return the arguments, positional and by keyword, of all calls of a function in a file."""
+    tree = ast.parse((LAUNCH_FOLDER / file).read_text())
     return [
         (call.args, {keyword.arg: keyword.value for keyword in call.keywords})
         for call in ast.walk(tree)
@@ -28,23 +30,47 @@ def calls_of(name):
     ]
 
 
-def launch_arguments():
-    """Return name, default and description of each argument."""
+def launch_arguments(file):
+    """Return name, default, choices and description of each argument, as the README shows them."""
     return [
         (
-            ast.literal_eval(args[0]),
-            shown_path(keywords['default_value']),
+            f'`{ast.literal_eval(args[0])}`',
+            f'`{shown_default(keywords["default_value"])}`',
+            ', '.join(choices(keywords)),
             ast.literal_eval(keywords['description']),
         )
-        for args, keywords in calls_of('DeclareLaunchArgument')
+        for args, keywords in calls_of('DeclareLaunchArgument', file)
     ]
 
 
-def shown_path(value):
+def shown_default(value):
     """Return a default as the README shows it: files relative to the package's share folder."""
     if isinstance(value, ast.Constant):
-        return value.value
+        return value.value or "''"
     return '/'.join(part.value for part in value.args[0].elts[1:])
+
+
+def choices(keywords):
+    """Return what an argument may be; nothing if it may be anything."""
+    return ast.literal_eval(keywords['choices']) if 'choices' in keywords else []
+
+
+def declared(file):
+    """Return the names of all arguments of a launch file."""
+    return {ast.literal_eval(args[0]) for args, _ in calls_of('DeclareLaunchArgument', file)}
+
+
+def used(file):
+    """Return the names of all arguments whose value a launch file takes."""
+    return {ast.literal_eval(args[0]) for args, _ in calls_of('LaunchConfiguration', file)}
+
+
+def node_called(executable):
+    """Return what the launch file of the matcher says about one of its nodes."""
+    nodes = [keywords for _, keywords in calls_of('Node', MATCHER)]
+    return next(
+        keywords for keywords in nodes if ast.literal_eval(keywords['executable']) == executable
+    )
 
 
 def readme_table(readme, heading):
@@ -54,20 +80,34 @@ def readme_table(readme, heading):
     return [[cell.strip() for cell in line.strip('|').split(' | ')] for line in lines[2:]]
 
 
-def test_arguments_are_those_of_the_readme(clone):
-    rows = readme_table((clone / 'README.md').read_text(), 'Launch arguments')
-    assert [(name.strip('`'), default.strip('`'), what) for name, default, what in rows] == (
-        launch_arguments()
-    )
+def test_all_launch_files_are_tested_here():
+    assert {file.name for file in LAUNCH_FOLDER.glob('*.py')} == set(README_HEADINGS)
+
+
+@pytest.mark.parametrize('file', README_HEADINGS)
+def test_arguments_are_those_of_the_readme(file, clone):
+    rows = readme_table((clone / 'README.md').read_text(), README_HEADINGS[file])
+    assert [tuple(row) for row in rows] == launch_arguments(file)
+
+
+@pytest.mark.parametrize('file', README_HEADINGS)
+def test_every_argument_has_a_default_that_is_allowed_and_a_description(file):
+    for args, keywords in calls_of('DeclareLaunchArgument', file):
+        name = ast.literal_eval(args[0])
+        assert ast.literal_eval(keywords['description']).endswith('.'), name
+        default = shown_default(keywords['default_value'])
+        if default in ('true', 'false'):
+            assert choices(keywords) == ['true', 'false'], name
+        if 'choices' in keywords:
+            assert default in choices(keywords), name
 
 
 def test_every_declared_argument_is_used():
-    used = {ast.literal_eval(args[0]) for args, _ in calls_of('LaunchConfiguration')}
-    assert used == {name for name, _, _ in launch_arguments()}
+    assert used(MATCHER) == declared(MATCHER)
 
 
 def test_executables_exist():
-    nodes = [keywords for _, keywords in calls_of('Node')]
+    nodes = [keywords for _, keywords in calls_of('Node', MATCHER)]
     ours = [
         ast.literal_eval(keywords['executable'])
         for keywords in nodes
@@ -78,12 +118,33 @@ def test_executables_exist():
         assert (Path(sys.prefix) / 'lib/niom_ros' / executable).is_file()
 
 
-def test_files_exist_where_they_are_installed():
-    joined = [args[0].elts[1:] for args, _ in calls_of('PathJoinSubstitution')]
+@pytest.mark.parametrize(
+    ('file', 'expected'),
+    [
+        (MATCHER, ['config/matcher.yaml', 'config/virtual_camera.yaml', 'rviz/matcher.rviz']),
+    ],
+)
+def test_files_exist_where_they_are_installed(file, expected):
+    joined = [args[0].elts[1:] for args, _ in calls_of('PathJoinSubstitution', file)]
     names = ['/'.join(ast.literal_eval(part) for part in parts) for parts in joined]
-    assert names == ['config/matcher.yaml', 'config/virtual_camera.yaml', 'rviz/matcher.rviz']
+    assert names == expected
     for name in names:
         assert (Path(sys.prefix) / 'share/niom_ros' / name).is_file()
+
+
+def test_all_nodes_are_started_in_the_namespace():
+    for executable in ('matcher_node', 'virtual_camera', 'rviz2'):
+        assert node_called(executable)['namespace'].id == 'namespace'
+
+
+def test_a_matcher_that_ends_at_once_is_not_started_again_at_once():
+    assert ast.literal_eval(node_called('matcher_node')['respawn_delay']) >= 1.0
+
+
+def test_the_default_frame_of_rviz_is_that_of_the_demo_camera():
+    defaults = {name: default for name, default, *_ in launch_arguments(MATCHER)}
+    table = {parameter.name: parameter.default for parameter in VIRTUAL_CAMERA_PARAMETERS}
+    assert defaults['`camera_frame`'] == f'`{table["frame_id"]}`'
 
 
 def test_rviz_shows_topics_that_exist(clone):
@@ -93,6 +154,14 @@ def test_rviz_shows_topics_that_exist(clone):
     for display, topic in zip(displays, ('debug_image', 'heatmap_image'), strict=True):
         assert display['Topic']['Value'] == f'/matcher/{topic}'
         assert f'`~/{topic}`' in (clone / 'README.md').read_text()
+
+
+def test_rviz_finds_its_topics_in_a_namespace():
+    configuration = yaml.safe_load((share_folder() / 'rviz/matcher.rviz').read_text())
+    displays = configuration['Visualization Manager']['Displays']
+    topics = [display['Topic']['Value'] for display in displays if 'Topic' in display]
+    remappings = ast.literal_eval(node_called('rviz2')['remappings'])
+    assert remappings == [(topic, topic.removeprefix('/')) for topic in topics]
 
 
 @pytest.mark.parametrize(
