@@ -6,6 +6,8 @@ import sys
 
 import pytest
 from rcl_interfaces.srv import GetParameters
+from rclpy.exceptions import InvalidNamespaceException
+from rclpy.validate_namespace import validate_namespace
 from ros_client import call
 from ros_client import ros_network
 from ros_client import running
@@ -17,7 +19,8 @@ from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
 
 LAUNCH_FOLDER = share_folder() / 'launch'
 MATCHER = 'matcher.launch.py'
-README_HEADINGS = {MATCHER: 'Launch arguments'}
+SEVERAL_CAMERAS = 'several_cameras.launch.py'
+README_HEADINGS = {MATCHER: 'Launch arguments', SEVERAL_CAMERAS: 'Several cameras'}
 
 
 def calls_of(name, file):
@@ -104,6 +107,45 @@ def test_every_argument_has_a_default_that_is_allowed_and_a_description(file):
 
 def test_every_declared_argument_is_used():
     assert used(MATCHER) == declared(MATCHER)
+    # What it does not use itself, it declares for the launch file that it includes.
+    assert used(SEVERAL_CAMERAS) == declared(SEVERAL_CAMERAS) - declared(MATCHER)
+
+
+def test_a_camera_is_given_its_namespace_and_nothing_else():
+    (_, include), *others = calls_of('IncludeLaunchDescription', SEVERAL_CAMERAS)
+    assert not others
+    given = include['launch_arguments'].func.value  # the dictionary of `{...}.items()`
+    assert [ast.literal_eval(key) for key in given.keys] == ['namespace']
+    assert 'namespace' in declared(MATCHER) - declared(SEVERAL_CAMERAS)
+
+
+@pytest.fixture(scope='module')
+def camera_names():
+    """Return the one function of the launch files that can run without launch."""
+    tree = ast.parse((LAUNCH_FOLDER / SEVERAL_CAMERAS).read_text())
+    tree.body = [node for node in tree.body if getattr(node, 'name', '') == 'camera_names']
+    names = {'validate_namespace': validate_namespace}
+    exec(compile(tree, SEVERAL_CAMERAS, 'exec'), names)
+    return names['camera_names']
+
+
+@pytest.mark.parametrize(
+    ('cameras', 'names'),
+    [
+        ('left,right', ['left', 'right']),
+        ('left, right', ['left', 'right']),
+        ('top', ['top']),
+        ('cell_1/left,cell_2/left', ['cell_1/left', 'cell_2/left']),
+    ],
+)
+def test_cameras_are_separated_by_commas(cameras, names, camera_names):
+    assert camera_names(cameras) == names
+
+
+@pytest.mark.parametrize('cameras', ['', ',', 'left,', 'left,left', 'left,2nd', 'a-b', '/left'])
+def test_cameras_that_cannot_be_namespaces_are_refused(cameras, camera_names):
+    with pytest.raises((ValueError, InvalidNamespaceException)):
+        camera_names(cameras)
 
 
 def test_executables_exist():
@@ -122,6 +164,7 @@ def test_executables_exist():
     ('file', 'expected'),
     [
         (MATCHER, ['config/matcher.yaml', 'config/virtual_camera.yaml', 'rviz/matcher.rviz']),
+        (SEVERAL_CAMERAS, ['launch/matcher.launch.py']),
     ],
 )
 def test_files_exist_where_they_are_installed(file, expected):
@@ -193,3 +236,17 @@ def test_the_real_node_reads_the_parameter_file(tmp_path):
     assert values['min_inliers'].integer_value == 33
     assert values['extractor'].string_value == 'aliked'
     assert values['max_keypoints'].integer_value == 1024
+
+
+def test_a_section_for_one_camera_counts_if_it_comes_later(tmp_path):
+    sections = {
+        '/**/virtual_camera': {'ros__parameters': {'width': 320, 'height': 200}},
+        '/left/virtual_camera': {'ros__parameters': {'width': 160}},
+        '/right/virtual_camera': {'ros__parameters': {'height': 100}},
+    }
+    (tmp_path / 'cameras.yaml').write_text(yaml.safe_dump(sections, sort_keys=False))
+    arguments = ('-r', '__ns:=/left', '--params-file', str(tmp_path / 'cameras.yaml'))
+    with ros_network() as node, running('virtual_camera', tmp_path / 'log.txt', *arguments):
+        request = GetParameters.Request(names=['width', 'height'])
+        answer = call(node, GetParameters, 'left/virtual_camera/get_parameters', request)
+    assert [value.integer_value for value in answer.values] == [160, 200]
