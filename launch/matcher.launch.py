@@ -115,11 +115,6 @@ def generate_launch_description():
             LaunchConfiguration('camera_frame'),
         ],
         parameters=[clock],
-        # RViz's file has absolute names; these are the same names within the namespace.
-        remappings=[
-            ('/matcher/debug_image', 'matcher/debug_image'),
-            ('/matcher/heatmap_image', 'matcher/heatmap_image'),
-        ],
         condition=IfCondition(LaunchConfiguration('rviz')),
     )
     return LaunchDescription([*arguments, matcher, virtual_camera, rviz])

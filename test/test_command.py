@@ -96,9 +96,12 @@ def test_the_demo_finds_the_photo(tmp_path):
     assert summary['results'] >= 5
     assert summary['statuses'].get('OK', 0) >= 0.8 * summary['results']
     assert summary['mean corner error in px'] < 5
-    pictures = list((tmp_path / 'out').glob('matches_*.png'))
-    assert pictures
-    assert all(cv2.imread(str(picture)) is not None for picture in pictures)
+    assert summary['mean landmark error in px'] < 5
+    assert summary['mean position error in mm'] < 10
+    for kind in ('debug', 'overlay', 'heatmap'):
+        pictures = list((tmp_path / 'out').glob(f'{kind}_image_*.png'))
+        assert pictures
+        assert all(cv2.imread(str(picture)) is not None for picture in pictures)
 
 
 def test_the_demo_fails_when_matching_does_not_work(tmp_path):

@@ -7,10 +7,13 @@ import sys
 import pytest
 from rcl_interfaces.srv import GetParameters
 from rclpy.exceptions import InvalidNamespaceException
+from rclpy.qos import DurabilityPolicy
+from rclpy.qos import ReliabilityPolicy
 from rclpy.validate_namespace import validate_namespace
 from ros_client import call
 from ros_client import ros_network
 from ros_client import running
+from ros_client import spin_until
 import yaml
 
 from niom_ros.installation import share_folder
@@ -190,21 +193,57 @@ def test_the_default_frame_of_rviz_is_that_of_the_demo_camera():
     assert defaults['`camera_frame`'] == f'`{table["frame_id"]}`'
 
 
-def test_rviz_shows_topics_that_exist(clone):
-    configuration = yaml.safe_load((share_folder() / 'rviz/matcher.rviz').read_text())
-    displays = configuration['Visualization Manager']['Displays']
-    assert {display['Class'] for display in displays} == {'rviz_default_plugins/Image'}
-    for display, topic in zip(displays, ('debug_image', 'heatmap_image'), strict=True):
-        assert display['Topic']['Value'] == f'/matcher/{topic}'
-        assert f'`~/{topic}`' in (clone / 'README.md').read_text()
+RVIZ_TYPES = {
+    'rviz_default_plugins/Image': 'sensor_msgs/Image',
+    'rviz_default_plugins/MarkerArray': 'visualization_msgs/MarkerArray',
+    'rviz_default_plugins/PoseWithCovariance': 'geometry_msgs/PoseWithCovarianceStamped',
+}
 
 
-def test_rviz_finds_its_topics_in_a_namespace():
+def rviz_topics():
+    """Return topic, type and durability of everything that RViz is set up to show."""
     configuration = yaml.safe_load((share_folder() / 'rviz/matcher.rviz').read_text())
     displays = configuration['Visualization Manager']['Displays']
-    topics = [display['Topic']['Value'] for display in displays if 'Topic' in display]
-    remappings = ast.literal_eval(node_called('rviz2')['remappings'])
-    assert remappings == [(topic, topic.removeprefix('/')) for topic in topics]
+    return {
+        (
+            display['Topic']['Value'],
+            RVIZ_TYPES[display['Class']],
+            display['Topic']['Durability Policy'],
+        )
+        for display in displays
+        if 'Topic' in display
+    }
+
+
+def test_rviz_shows_what_the_running_node_offers(tmp_path):
+    arguments = ('-r', '__ns:=/cell')
+    with ros_network() as node, running('matcher_node', tmp_path / 'log.txt', *arguments):
+
+        def offered():
+            return {
+                topic.removeprefix('/cell/')
+                for topic, _ in node.get_publisher_names_and_types_by_node('matcher', '/cell')
+            }
+
+        spin_until(
+            node,
+            lambda: (
+                ('matcher', '/cell') in node.get_node_names_and_namespaces()
+                and 'matcher/pose' in offered()
+            ),
+            'the topics of the matcher',
+        )
+        for topic, kind, durability in rviz_topics():
+            # Relative, so that RViz resolves it in the namespace in which it is started.
+            (publisher,) = node.get_publishers_info_by_topic(f'/cell/{topic}')
+            assert publisher.topic_type.replace('/msg/', '/') == kind
+            latched = publisher.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
+            assert latched == (durability == 'Transient Local')
+            assert publisher.qos_profile.reliability == ReliabilityPolicy.RELIABLE
+        shown = {topic for topic, _, _ in rviz_topics()}
+        pictures = {topic for topic in offered() if topic.endswith('_image')}
+        assert pictures <= shown
+        assert {'matcher/markers', 'matcher/pose'} <= shown
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ PARAMETERS = {
 }
 HEADINGS = {'matcher_node': 'Matcher', 'virtual_camera': 'Virtual camera'}
 
-# Every node of ROS 2 has these.
+# Every node of ROS 2 has these, and those with a lifecycle some services more.
 STANDARD_TOPICS = {'/rosout', '/parameter_events'}
 STANDARD_PARAMETERS = {'use_sim_time', 'start_type_description_service'}
 
@@ -62,7 +62,10 @@ def offered(request, tmp_path_factory):
             ):
                 for topic, (kind,) in query(name, '/'):
                     standard = topic in STANDARD_TOPICS or re.search(
-                        r'/(\w+_)?parameter(s|_types|s_atomically)$|type_description$', topic
+                        r'/(\w+_)?parameter(s|_types|s_atomically)$|type_description$'
+                        r'|/(change_state|get_(available_)?(state|states|transitions))$'
+                        r'|/(get_transition_graph|transition_event)$',
+                        topic,
                     )
                     if not standard:
                         short = topic.replace(f'/{name}/', '~/').removeprefix('/')
@@ -76,7 +79,7 @@ def offered(request, tmp_path_factory):
 
 def interfaces_in(readme, executable):
     rows = readme_table(readme, f'{HEADINGS[executable]}: topics and services')
-    return {(row[0], row[1].strip('`'), row[2]) for row in rows}
+    return {(row[0], row[1].strip('`').removeprefix('/'), row[2]) for row in rows}
 
 
 def test_topics_and_services(offered, readme):
@@ -90,7 +93,7 @@ def test_the_running_node_has_the_parameters_of_the_table(offered):
     assert set(descriptors) == set(table)
     for value, (name, descriptor) in zip(values, descriptors.items(), strict=True):
         assert descriptor.description == table[name].description
-        assert descriptor.read_only is not table[name].live
+        assert descriptor.read_only is (executable == 'virtual_camera')
         given = {
             bool: value.bool_value,
             int: value.integer_value,
@@ -102,7 +105,7 @@ def test_the_running_node_has_the_parameters_of_the_table(offered):
 
 def shown(parameter):
     if parameter.choices:
-        allowed = ', '.join(parameter.choices)
+        allowed = parameter.listed_choices()
     elif parameter.minimum is not None:
         allowed = f'{parameter.minimum:.10g} to {parameter.maximum:.10g}'
     else:

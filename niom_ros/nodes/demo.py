@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
+from functools import partial
 import json
 from pathlib import Path
 import time
 from typing import Any
 
 import cv2
+from geometry_msgs.msg import Pose
+from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseWithCovarianceStamped
 import numpy as np
 import rclpy
 from rclpy.executors import ExternalShutdownException
@@ -27,8 +31,10 @@ from niom_ros.installation import share_folder
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import warp_points
 from niom_ros.matching.images import reason
 from niom_ros.msg import Homography
+from niom_ros.msg import LandmarkArray
 from niom_ros.msg import MatchResult
 from niom_ros.nodes.private_network import running
 from niom_ros.nodes.private_network import use_private_network
@@ -38,10 +44,20 @@ from niom_ros.virtual_scene import DEMO_PHOTO
 from niom_ros.virtual_scene import example_photo
 
 SECONDS = 150.0  # for everything
+PATIENCE = 2.0  # seconds for a failing node to end
 LEAST_SHARE_OK = 0.8
-LARGEST_CORNER_ERROR = 5.0  # pixels, mean over all OK frames
+LARGEST_ERRORS = {
+    'mean corner error in px': 5.0,
+    'mean landmark error in px': 5.0,
+    'mean position error in mm': 10.0,
+}
+PHOTO_WIDTH = 0.3  # metres, as the virtual camera has it
+LANDMARKS = {'cup': (310.0, 150.0), 'handle': (478.0, 190.0), 'spoon': (165.0, 330.0)}
 FEWEST_RESULTS = 5  # a slow or busy machine may not reach the number that was asked for
-PICTURES = 4
+PICTURE_TOPICS = ('debug_image', 'overlay_image', 'heatmap_image')
+PICTURES = 3  # of each
+
+Stamp = tuple[int, int]
 
 
 class DemoFailed(UserError):
@@ -50,12 +66,17 @@ class DemoFailed(UserError):
 
 @dataclass
 class Recording:
-    """All that the client saw."""
+    """All that the client saw, by the stamp of the camera image."""
 
     results: list[MatchResult] = field(default_factory=list)
     arrivals: list[float] = field(default_factory=list)
-    truths: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-    pictures: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    truths: dict[Stamp, np.ndarray] = field(default_factory=dict)
+    landmarks: dict[Stamp, np.ndarray] = field(default_factory=dict)
+    places: dict[Stamp, np.ndarray] = field(default_factory=dict)
+    true_places: dict[Stamp, np.ndarray] = field(default_factory=dict)
+    pictures: dict[str, dict[Stamp, np.ndarray]] = field(
+        default_factory=lambda: {topic: {} for topic in PICTURE_TOPICS}
+    )
 
     def corner_errors(self) -> list[float]:
         """Return the corner error of each OK frame, in pixels."""
@@ -68,6 +89,25 @@ class Recording:
                 reference = Box(0, 0, homography.reference_width, homography.reference_height)
                 errors.append(corner_error(found, truth, reference))
         return errors
+
+    def landmark_errors(self) -> list[float]:
+        """Return how far each landmark is from its true place, in pixels."""
+        return [
+            float(error)
+            for stamp, found in self.landmarks.items()
+            if stamp in self.truths
+            for error in np.linalg.norm(
+                found - warp_points(self.truths[stamp], np.array([*LANDMARKS.values()])), axis=1
+            )
+        ]
+
+    def position_errors(self) -> list[float]:
+        """Return how far the photo is from its true place in space, in millimetres."""
+        return [
+            1000 * float(np.linalg.norm(found - self.true_places[stamp]))
+            for stamp, found in self.places.items()
+            if stamp in self.true_places
+        ]
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers that the demo prints."""
@@ -87,9 +127,16 @@ class Recording:
             'longest latency in s': max(latencies),
             'median seconds per stage': {n: float(np.median(s)) for n, s in stages.items()},
             'statuses': dict(statuses),
-            'mean corner error in px': float(np.mean(errors)) if errors else None,
+            'mean corner error in px': mean(errors),
             'largest corner error in px': max(errors) if errors else None,
+            'mean landmark error in px': mean(self.landmark_errors()),
+            'mean position error in mm': mean(self.position_errors()),
         }
+
+
+def mean(values: list[float]) -> float | None:
+    """Return the mean, if there is one."""
+    return float(np.mean(values)) if values else None
 
 
 def run_demo(output: Path, results_wanted: int) -> None:
@@ -151,20 +198,25 @@ def set_reference(node: Node, deadline: float, check: Callable[[], None]) -> Non
         check()
         if time.monotonic() > deadline:
             raise DemoFailed(f'the matcher did not appear within {SECONDS:.0f} s')
-    request = SetReference.Request(id=DEMO_PHOTO, label='cup')
+    request = SetReference.Request(id=DEMO_PHOTO, label='cup', physical_width=PHOTO_WIDTH)
     request.image = rgb_to_message(example_photo(DEMO_PHOTO), Header())
+    request.landmark_names = list(LANDMARKS)
+    request.landmark_x = [x for x, _ in LANDMARKS.values()]
+    request.landmark_y = [y for _, y in LANDMARKS.values()]
     future = client.call_async(request)
     rclpy.spin_until_future_complete(node, future, timeout_sec=deadline - time.monotonic())
     answer = future.result()
     if answer is None:
         raise DemoFailed(f'set_reference did not answer within {SECONDS:.0f} s')
     if not answer.success:
+        time.sleep(PATIENCE)  # a node that cannot start says more about it in its log
+        check()
         raise DemoFailed(f'set_reference: {answer.message}')
     print(f'set_reference: {answer.message}', flush=True)
 
 
 def record(node: Node, wanted: int, deadline: float, check: Callable[[], None]) -> Recording:
-    """Collect results that use the reference, the truth about them, and debug images."""
+    """Collect results that use the reference, the truth about them, and pictures."""
     recording = Recording()
 
     def on_result(result: MatchResult) -> None:
@@ -175,14 +227,33 @@ def record(node: Node, wanted: int, deadline: float, check: Callable[[], None]) 
     def on_truth(truth: Homography) -> None:
         recording.truths[stamp_of(truth.header)] = np.array(truth.matrix).reshape(3, 3)
 
-    def on_picture(picture: Image) -> None:
-        recording.pictures[stamp_of(picture.header)] = message_to_rgb(picture)
+    def on_landmarks(landmarks: LandmarkArray) -> None:
+        if landmarks.names:
+            found = np.column_stack([landmarks.x, landmarks.y])
+            recording.landmarks[stamp_of(landmarks.header)] = found
 
-    node.create_subscription(Homography, 'virtual_camera/truth', on_truth, QoSProfile(depth=100))
-    node.create_subscription(MatchResult, 'matcher/match', on_result, QoSProfile(depth=10))
-    node.create_subscription(Image, 'matcher/debug_image', on_picture, QoSProfile(depth=10))
+    def on_pose(pose: PoseWithCovarianceStamped) -> None:
+        recording.places[stamp_of(pose.header)] = place_of(pose.pose.pose)
+
+    def on_true_pose(pose: PoseStamped) -> None:
+        recording.true_places[stamp_of(pose.header)] = place_of(pose.pose)
+
+    def on_picture(topic: str, picture: Image) -> None:
+        recording.pictures[topic][stamp_of(picture.header)] = message_to_rgb(picture)
+
+    every_one, latest = QoSProfile(depth=100), QoSProfile(depth=10)
+    subscriptions: tuple[tuple[type, str, Callable[[Any], None], QoSProfile], ...] = (
+        (Homography, 'virtual_camera/truth', on_truth, every_one),
+        (PoseStamped, 'virtual_camera/truth_pose', on_true_pose, every_one),
+        (MatchResult, 'matcher/match', on_result, latest),
+        (LandmarkArray, 'matcher/landmarks', on_landmarks, latest),
+        (PoseWithCovarianceStamped, 'matcher/pose', on_pose, latest),
+        *((Image, f'matcher/{t}', partial(on_picture, t), latest) for t in PICTURE_TOPICS),
+    )
+    for kind, topic, callback, quality in subscriptions:
+        node.create_subscription(kind, topic, callback, quality)
     shown = 0
-    while len(recording.results) < wanted or not recording.pictures:
+    while len(recording.results) < wanted or not all(recording.pictures.values()):
         rclpy.spin_once(node, timeout_sec=0.5)
         check()
         if len(recording.results) // 5 > shown:
@@ -199,12 +270,13 @@ def record(node: Node, wanted: int, deadline: float, check: Callable[[], None]) 
 
 
 def write_pictures(recording: Recording, output: Path) -> None:
-    """Write some debug images, spread over the run."""
-    pictures = list(recording.pictures.values())
-    chosen = np.linspace(0, len(pictures) - 1, min(PICTURES, len(pictures))).astype(int)
-    for number, index in enumerate(chosen, start=1):
-        picture = cv2.cvtColor(pictures[index], cv2.COLOR_RGB2BGR)
-        cv2.imwrite(str(output / f'matches_{number}.png'), picture)
+    """Write some of the pictures, spread over the run."""
+    for topic, received in recording.pictures.items():
+        pictures = list(received.values())
+        chosen = np.linspace(0, len(pictures) - 1, min(PICTURES, len(pictures))).astype(int)
+        for number, index in enumerate(chosen, start=1):
+            picture = cv2.cvtColor(pictures[index], cv2.COLOR_RGB2BGR)
+            cv2.imwrite(str(output / f'{topic}_{number}.png'), picture)
 
 
 def print_summary(summary: dict[str, Any]) -> None:
@@ -225,14 +297,18 @@ def judge(summary: dict[str, Any]) -> None:
     share_ok = summary['statuses'].get('OK', 0) / summary['results']
     if share_ok < LEAST_SHARE_OK:
         raise DemoFailed(f'only {share_ok:.0%} of the frames were OK, not {LEAST_SHARE_OK:.0%}')
-    error = summary['mean corner error in px']
-    if error is None or error > LARGEST_CORNER_ERROR:
-        raise DemoFailed(
-            f'the mean corner error is {error} px, not {LARGEST_CORNER_ERROR} or less'
-        )
+    for name, limit in LARGEST_ERRORS.items():
+        error = summary[name]
+        if error is None or error > limit:
+            raise DemoFailed(f'the {name} is {error}, not {limit} or less')
 
 
-def stamp_of(header: Header) -> tuple[int, int]:
+def place_of(pose: Pose) -> np.ndarray:
+    """Return where something is."""
+    return np.array([pose.position.x, pose.position.y, pose.position.z])
+
+
+def stamp_of(header: Header) -> Stamp:
     """Return a stamp that can be looked up."""
     return header.stamp.sec, header.stamp.nanosec
 

@@ -302,7 +302,8 @@ class MatcherNode(LifecycleNode):
     ) -> Answer:
         """Answer a service that changes references; a refusal says why and changes nothing."""
         try:
-            with self._changes:
+            # After a transition that is under way: at the start, the networks are still loading.
+            with self._transitions, self._changes:
                 if self._pipeline is None or self._library is None or self._outputs is None:
                     raise NotReady(
                         f'the node is {self._state}: ros2 lifecycle set {self._name} configure'

@@ -12,7 +12,7 @@ from niom_ros.srv import SetReference
 import rclpy
 
 from launch import LaunchDescription
-from niom_ros.nodes.image_conversion import rgb_to_message
+from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.virtual_scene import example_photo
 
 
