@@ -1,0 +1,361 @@
+"""Recordings of ROS 2, read and written without ROS: rosbag2 folders, MCAP and SQLite files."""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import contextmanager
+from contextlib import ExitStack
+from contextlib import suppress
+from dataclasses import dataclass
+import io
+from pathlib import Path
+import re
+import shutil
+from typing import Any
+from typing import cast
+from typing import Final
+
+from rosbags.rosbag2 import Reader
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import Writer
+
+from niom_ros.errors import UserError
+from niom_ros.guidance.bag_messages import build
+from niom_ros.guidance.bag_messages import deserialised
+from niom_ros.guidance.bag_messages import message_types
+from niom_ros.guidance.bag_messages import serialised
+from niom_ros.matching.images import reason
+
+IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
+INFO_TYPE = 'sensor_msgs/msg/CameraInfo'
+STORAGE_SUFFIXES = ('.mcap', '.db3')
+METADATA = 'metadata.yaml'
+WHAT_TO_NAME = 'name a rosbag2 folder, an .mcap or a .db3 file'
+
+# Of metadata.yaml: the newest that ROS 2 Humble understands; Jazzy does as well.
+WRITTEN_VERSION: Final = 8
+
+# An MCAP file is a magic word, records of one byte for their kind and eight for their length, and
+# the magic word again. The footer points to an index; zeros say that there is none.
+MCAP_MAGIC = b'\x89MCAP0\r\n'
+MCAP_FOOTER, MCAP_DATA_END = 0x02, 0x0F
+MCAP_END = bytes([MCAP_FOOTER, 20]) + bytes(7 + 20) + MCAP_MAGIC
+
+
+class BagError(UserError):
+    """A recording that cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class BagImage:
+    """An image of a recording."""
+
+    number: int  # among the images of its topic, from 1
+    time: int  # nanoseconds, when it was recorded
+    message: Any  # Image or CompressedImage; None: it is damaged
+    camera_info: Any  # the last one before it, or the first of all; None: there is none
+    problem: str = ''  # why there is no message
+
+    @property
+    def header(self) -> Any:
+        """Return the header of the image; an empty one if it is damaged."""
+        return build('std_msgs/Header') if self.message is None else self.message.header
+
+
+class Bag:
+    """A recording that is open for reading."""
+
+    def __init__(self, readers: Sequence[Reader], damage: str = '') -> None:
+        self._readers = readers
+        self.damage = damage  # why some of it could not be read, as far as is known by now
+
+    def topics(self, types: Sequence[str] = ()) -> dict[str, int]:
+        """Return how many messages each topic has; of these types only, if any are given."""
+        counts: dict[str, int] = {}
+        for connection in self._connections():
+            if not types or connection.msgtype in types:
+                counts.setdefault(connection.topic, 0)
+                counts[connection.topic] += connection.msgcount
+        return counts
+
+    def image_topic(self, wanted: str = '') -> str:
+        """Return the topic with the images: the one that is wanted, or the only one."""
+        topics = self.topics(IMAGE_TYPES)
+        if not topics:
+            raise BagError(
+                'the bag has no sensor_msgs/Image and no CompressedImage, it has '
+                f'{listed(self.topics())}' + (f'; {self.damage}' if self.damage else '')
+            )
+        if wanted:
+            return one_of(topics, wanted, 'images')
+        candidates = [topic for topic, count in topics.items() if count] or list(topics)
+        if len(candidates) > 1:
+            raise BagError(f'say which images with --topic: there are {listed(topics)}')
+        return candidates[0]
+
+    def camera_info_topic(self, wanted: str, image_topic: str) -> str:
+        """Return the topic with the calibration of the camera, '' if it is not known."""
+        topics = self.topics([INFO_TYPE])
+        if wanted:
+            return one_of(topics, wanted, 'camera_info')
+        # Those of `camera/image` may be compressed in `camera/image/compressed`.
+        for name in (image_topic, image_topic.removesuffix('/compressed')):
+            beside = f'{name.rpartition("/")[0]}/camera_info'
+            if beside in topics:
+                return beside
+        return next(iter(topics)) if len(topics) == 1 else ''
+
+    def images(self, topic: str, info_topic: str = '', every: int = 1) -> Iterator[BagImage]:
+        """Read the images of a topic one by one, or every so many of them.
+
+        Damage ends the reading; `damage` then tells about it.
+        """
+        info = self._first(info_topic)
+        number = 0
+        for kind, time, data in self._messages([topic, info_topic]):
+            if kind == INFO_TYPE:
+                info = read_message(data, kind)[0] or info
+                continue
+            number += 1
+            if (number - 1) % every == 0:
+                message, problem = read_message(data, kind)
+                yield BagImage(number, time, message, info, problem)
+
+    def _first(self, info_topic: str) -> Any:
+        """Return the first camera_info, because it may be recorded after the first image."""
+        for kind, _, data in self._messages([info_topic]):
+            return read_message(data, kind)[0]
+        return None
+
+    def _messages(self, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes]]:
+        """Read the messages of topics in the order of their recording: type, time, content."""
+        for reader in self._readers:
+            wanted = [each for each in reader.connections if each.topic in topics]
+            if not wanted:
+                continue
+            try:
+                for connection, time, data in reader.messages(wanted):
+                    yield connection.msgtype, time, data
+            except Exception as error:  # rosbags, SQLite and the decompressors raise many kinds
+                self.damage = (
+                    f'{reader.path} is damaged ({said_by(error)}): some of it was not read'
+                )
+
+    def _connections(self) -> Iterator[Any]:
+        for reader in self._readers:
+            yield from reader.connections
+
+
+def read_message(data: bytes, kind: str) -> tuple[Any, str]:
+    """Return a message, or None and why it cannot be read."""
+    try:
+        return deserialised(data, kind), ''
+    except Exception as error:  # damage may raise anything, also a MemoryError
+        return None, (
+            f'the message is damaged ({reason(error)}); '
+            'if it belongs to a compressed bag, name the folder of the bag'
+        )
+
+
+def one_of(topics: Mapping[str, int], wanted: str, what: str) -> str:
+    """Return the topic that is wanted, with or without its leading slash."""
+    for topic in topics:
+        if topic.lstrip('/') == wanted.lstrip('/'):
+            return topic
+    raise BagError(f"the bag has no {what} on '{wanted}': there are {listed(topics)}")
+
+
+def listed(topics: Mapping[str, int], most: int = 10) -> str:
+    """Return topics with their numbers of messages in one line, not too many of them."""
+    shown = [f'{topic} ({count})' for topic, count in sorted(topics.items())]
+    if len(shown) > most:
+        shown[most:] = [f'{len(shown) - most} more']
+    return ', '.join(shown) or 'none'
+
+
+# Opening
+
+
+@contextmanager
+def open_bag(path: Path) -> Iterator[Bag]:
+    """Open a rosbag2 folder, or a file of one; of a damaged one as much as can be read."""
+    with ExitStack() as opened:
+        yield bag_at(path, opened)
+
+
+def bag_at(path: Path, opened: ExitStack) -> Bag:
+    """Open the bag at a path, to be closed by the stack."""
+    if not path.exists():
+        raise BagError(f'there is no {path}: {WHAT_TO_NAME}')
+    if not path.is_dir():
+        return bag_of_files([path], opened)
+    why = f'it has no {METADATA}'
+    if (path / METADATA).is_file():
+        try:
+            return Bag([opened.enter_context(Reader(path))])
+        except Exception as error:
+            why = said_by(error)
+    # A recorder that crashed leaves files without metadata.
+    files = [file for file in path.iterdir() if file.suffix in STORAGE_SUFFIXES]
+    if not files:
+        raise BagError(f'{path} is not a bag ({why}): {WHAT_TO_NAME}')
+    bag = bag_of_files(sorted(files, key=natural_order), opened)
+    bag.damage = bag.damage or f'{path} is incomplete ({why}), so its files were read one by one'
+    return bag
+
+
+def natural_order(file: Path) -> list[tuple[str, int]]:
+    """Return a key that sorts file 10 of a bag after file 9."""
+    return [(text, int(number or 0)) for text, number in re.findall(r'(\D*)(\d*)', file.name)]
+
+
+def bag_of_files(files: Sequence[Path], opened: ExitStack) -> Bag:
+    """Open the files of a bag as far as they can be read, but at least one."""
+    readers, damage = [], ''
+    problem: BagError | None = None
+    for file in files:
+        try:
+            reader, damaged = open_file(file, opened)
+            readers.append(reader)
+            damage = damage or damaged
+        except BagError as error:
+            problem = error
+    if problem and not readers:
+        raise problem
+    return Bag(readers, damage or str(problem or ''))
+
+
+def open_file(file: Path, opened: ExitStack) -> tuple[Reader, str]:
+    """Open one file; if it is damaged, return as well what is wrong with it."""
+    if file.suffix == '.bag':
+        raise BagError(
+            f'{file} is a bag of ROS 1: convert it with '
+            f'`rosbags-convert --src {file.name} --dst {file.stem}`'
+        )
+    if file.suffix not in STORAGE_SUFFIXES:
+        raise BagError(f'{file} is not a bag: {WHAT_TO_NAME}')
+    try:
+        return opened.enter_context(Reader(file)), ''
+    except Exception as error:  # rosbags, SQLite and the decompressors raise many kinds
+        why = said_by(error)
+    if file.suffix == '.mcap':
+        with suppress(Exception):
+            reader = opened.enter_context(Reader(cast(Any, CutMcap(file))))
+            return reader, f'{file} is damaged ({why}): only what is whole of it was read'
+    raise BagError(f'{file} cannot be read as a bag ({why}): copy or record it again')
+
+
+def said_by(error: Exception) -> str:
+    """Return what an error says, to be put into a sentence."""
+    return reason(error).rstrip('.')
+
+
+class CutMcap:
+    """The path of an MCAP file without its end, as rosbags takes paths: opened, it has one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.suffix = path.suffix
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def exists(self) -> bool:
+        """Say that it is there."""
+        return True
+
+    def is_dir(self) -> bool:
+        """Say that it is a file."""
+        return False
+
+    def open(self, _: str) -> io.BufferedReader:
+        """Return the file as far as its records are whole, and then an end."""
+        return io.BufferedReader(MendedMcap(self._path, whole_records(self._path)))
+
+
+def whole_records(path: Path) -> int:
+    """Return how many bytes of an MCAP file are whole records of its data."""
+    size = path.stat().st_size
+    with path.open('rb') as file:
+        end = len(file.read(len(MCAP_MAGIC)))
+        while len(head := file.read(9)) == 9:
+            after = end + 9 + int.from_bytes(head[1:], 'little')
+            # Zero is no kind of record, but what some file systems leave after a power cut.
+            if head[0] in (0, MCAP_FOOTER, MCAP_DATA_END) or after > size:
+                break
+            end = file.seek(after)
+    return end
+
+
+class MendedMcap(io.RawIOBase):
+    """The first bytes of a file, followed by the end of an MCAP file."""
+
+    def __init__(self, path: Path, length: int) -> None:
+        self._file = path.open('rb')
+        self._length = length
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that reading may start anywhere."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        end = self._length + len(MCAP_END)
+        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position}.get(whence, end)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes."""
+        self._file.seek(self._position)
+        data = self._file.read(max(0, min(len(buffer), self._length - self._position)))
+        data = data or MCAP_END[self._position - self._length :][: len(buffer)]
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+# Writing
+
+
+class BagWriter:
+    """A new bag in MCAP format: a rosbag2 folder, or one file if the name ends in .mcap."""
+
+    def __init__(self, path: Path, topics: Mapping[str, str]) -> None:
+        """Open a bag with these topics and their types, such as 'niom_ros/msg/MatchResult'."""
+        self._path = path
+        # rosbags writes folders only, so a file is taken out of one when it is finished.
+        self._folder = partial_folder(path) / path.stem if path.suffix == '.mcap' else path
+        self._writer = Writer(
+            self._folder, version=WRITTEN_VERSION, storage_plugin=StoragePlugin.MCAP
+        )
+        self._writer.open()
+        self._connections = {
+            topic: self._writer.add_connection(topic, kind, typestore=message_types())
+            for topic, kind in topics.items()
+        }
+
+    def write(self, topic: str, time: int, message: Any) -> None:
+        """Write a message, recorded at a time in nanoseconds."""
+        self._writer.write(self._connections[topic], time, serialised(message))
+
+    def close(self) -> None:
+        """Finish the bag, so that others can read it."""
+        self._writer.close()
+        if self._folder != self._path:
+            (self._folder / f'{self._folder.name}.mcap').rename(self._path)
+            shutil.rmtree(partial_folder(self._path))
+
+
+def partial_folder(path: Path) -> Path:
+    """Return where a file is while it is written."""
+    return path.with_name(f'{path.name}.partial')
