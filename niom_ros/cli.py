@@ -16,13 +16,22 @@ from niom_ros.models.store import megabytes
 from niom_ros.models.store import ModelError
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
+from niom_ros.parameters import guide_options_of
+from niom_ros.parameters import GUIDE_PARAMETERS
 from niom_ros.parameters import MATCH_PARAMETERS
+from niom_ros.parameters import MATCHER_NODE_PARAMETERS
 from niom_ros.parameters import NETWORK_PARAMETERS
 from niom_ros.parameters import options_of
 from niom_ros.parameters import Parameter
 from niom_ros.parameters import settings_of
 
 MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
+# All references that are named are matched, so there is nothing to choose with match_all.
+REPLAY_OPTIONS = (
+    *(parameter for parameter in GUIDE_PARAMETERS if parameter.name != 'match_all'),
+    *(parameter for parameter in MATCHER_NODE_PARAMETERS if parameter.name == 'picture_width'),
+    *MATCH_OPTIONS,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--version', action='version', version=f'niom {version()}')
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     _add_match(commands)
+    _add_replay(commands)
     _add_demo(commands)
     _add_models(commands)
     return parser
@@ -96,16 +106,21 @@ def _add_parameter(command: argparse.ArgumentParser, parameter: Parameter) -> No
     )
 
 
+def _checked(arguments: argparse.Namespace, parameters: Sequence[Parameter]) -> dict[str, object]:
+    values = vars(arguments)
+    for parameter in parameters:
+        problem = parameter.problem_with(values[parameter.name])
+        if problem:
+            raise UserError(problem)
+    return values
+
+
 def match(arguments: argparse.Namespace) -> int:
     """Find a reference in an image; exits 3 if it was not found."""
     # Here, because torch takes seconds to import.
     from niom_ros.matching.command import match_files
 
-    values = vars(arguments)
-    for parameter in MATCH_OPTIONS:
-        problem = parameter.problem_with(values[parameter.name])
-        if problem:
-            raise UserError(problem)
+    values = _checked(arguments, MATCH_OPTIONS)
     found = match_files(
         arguments.reference,
         arguments.image,
@@ -114,6 +129,77 @@ def match(arguments: argparse.Namespace) -> int:
         arguments.label,
         arguments.output,
         arguments.json,
+    )
+    return 0 if found else 3
+
+
+def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser('replay', help='find references in a recording, without ROS')
+    command.add_argument(
+        'bag', type=Path, metavar='BAG', help='rosbag2 folder, .mcap or .db3 file: where to look'
+    )
+    command.add_argument(
+        '--reference',
+        type=Path,
+        action='append',
+        required=True,
+        metavar='FILE',
+        help='image or YAML file: what to look for; of several, each image tells the best',
+    )
+    command.add_argument('--topic', default='', help='images to look at, if there are several')
+    command.add_argument(
+        '--camera-info-topic',
+        default='',
+        metavar='TOPIC',
+        help='calibration of the camera. Default: camera_info beside the images.',
+    )
+    command.add_argument('--every', type=int, default=1, metavar='N', help='take each Nth image')
+    command.add_argument('--limit', type=int, default=0, metavar='N', help='stop after N images')
+    command.add_argument(
+        '--physical-width',
+        type=float,
+        default=0.0,
+        metavar='METRES',
+        help='width of the reference, if it is an image; needed for its pose',
+    )
+    command.add_argument(
+        '-o',
+        '--output',
+        type=Path,
+        help='write the results: a bag as file.mcap or as a folder, or file.json or file.jsonl',
+    )
+    command.add_argument(
+        '--pictures', type=Path, metavar='FOLDER', help='write a picture of each image'
+    )
+    command.add_argument('--video', type=Path, metavar='FILE.mp4', help='write a video of them')
+    for parameter in REPLAY_OPTIONS:
+        _add_parameter(command, parameter)
+    command.set_defaults(run=replay)
+
+
+def replay(arguments: argparse.Namespace) -> int:
+    """Find references in a recording; exits 3 if none was found in any image."""
+    # Here, because torch takes seconds to import.
+    from niom_ros.guidance.replay import Replay
+    from niom_ros.guidance.replay import replay
+    from niom_ros.guidance.replay_outputs import OutputFiles
+
+    values = _checked(arguments, REPLAY_OPTIONS)
+    found = replay(
+        Replay(
+            arguments.bag,
+            tuple(arguments.reference),
+            OutputFiles(arguments.output, arguments.pictures, arguments.video),
+            settings_of(values),
+            guide_options_of(values),
+            arguments.rectified_image,
+            arguments.picture_width,
+            arguments.topic,
+            arguments.camera_info_topic,
+            arguments.every,
+            arguments.limit,
+            arguments.physical_width,
+        )
     )
     return 0 if found else 3
 

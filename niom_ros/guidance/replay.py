@@ -1,0 +1,364 @@
+"""What `niom replay` does: what the matcher node does to a camera, to a recording of one."""
+
+from collections import Counter
+from collections.abc import Callable
+from collections.abc import Generator
+from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import closing
+from contextlib import contextmanager
+from contextlib import ExitStack
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from niom_ros.errors import UserError
+from niom_ros.guidance.bag_messages import build
+from niom_ros.guidance.bags import Bag
+from niom_ros.guidance.bags import BagError
+from niom_ros.guidance.bags import BagImage
+from niom_ros.guidance.bags import open_bag
+from niom_ros.guidance.camera import CameraError
+from niom_ros.guidance.camera import CameraModel
+from niom_ros.guidance.camera_images import message_to_rgb
+from niom_ros.guidance.folder import read_reference
+from niom_ros.guidance.guide import Guidance
+from niom_ros.guidance.guide import guide
+from niom_ros.guidance.guide import no_guidance
+from niom_ros.guidance.messages import FrameInfo
+from niom_ros.guidance.messages import homography_message
+from niom_ros.guidance.messages import is_found
+from niom_ros.guidance.messages import landmarks_message
+from niom_ros.guidance.messages import match_message
+from niom_ros.guidance.messages import pose_message
+from niom_ros.guidance.pictures import debug_picture
+from niom_ros.guidance.references import BadReference
+from niom_ros.guidance.references import GivenReference
+from niom_ros.guidance.references import NamedReference
+from niom_ros.guidance.replay_outputs import FrameResult
+from niom_ros.guidance.replay_outputs import HOMOGRAPHY
+from niom_ros.guidance.replay_outputs import LANDMARKS
+from niom_ros.guidance.replay_outputs import MATCH
+from niom_ros.guidance.replay_outputs import OutputFiles
+from niom_ros.guidance.replay_outputs import outputs_for
+from niom_ros.guidance.replay_outputs import POSE
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.images import ImageError
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.settings import default_threads
+from niom_ros.settings import GuideOptions
+from niom_ros.settings import Settings
+
+SAMPLED_FRAMES = 30  # whose stamps tell how fast the camera was
+FRAME_RATES = 0.1, 120.0  # of videos
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What to look for, in what recording, and what to write."""
+
+    bag: Path
+    references: tuple[Path, ...]
+    files: OutputFiles
+    settings: Settings
+    options: GuideOptions
+    rectified_image: bool = False
+    picture_width: int = 1280
+    topic: str = ''  # of the images; '': the only one
+    camera_info_topic: str = ''  # '': the one beside the images
+    every: int = 1  # take each so many-th image
+    limit: int = 0  # most images to take; 0: all
+    physical_width: float = 0.0  # metres, of the only reference; 0: what its YAML file says
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if self.every < 1:
+            raise UserError(f'every is {self.every}: use 1 for all images, 2 for each second one')
+        if self.limit < 0:
+            raise UserError(f'limit is {self.limit}: use the number of images, or 0 for all')
+
+
+def replay(job: Replay) -> bool:
+    """Look for the references in a recording; return whether one of them was found."""
+    torch.set_num_threads(default_threads())
+    job.files.check()
+    given = given_references(job)
+    with open_bag(job.bag) as bag:
+        topic = bag.image_topic(job.topic)
+        info_topic = bag.camera_info_topic(job.camera_info_topic, topic)
+        pipeline = Pipeline(job.settings)
+        matcher = FrameMatcher(job, pipeline, prepared(given, pipeline, job.options))
+        summary = Summary()
+        frames = results(job, bag, topic, info_topic, matcher)
+        with stopping_gently() as stopped, closing(frames):
+            for result in frames:
+                summary.add(result)
+                if stopped():
+                    break
+        if not summary.frames:
+            raise BagError(f'no image of {topic} could be read: {bag.damage or "there is none"}')
+        summary.print(job, topic, matcher.camera_problem or info_topic)
+        if bag.damage:
+            print(f'niom: {bag.damage}', file=sys.stderr)
+        if stopped():
+            raise KeyboardInterrupt
+    return summary.found > 0
+
+
+def given_references(job: Replay) -> list[GivenReference]:
+    """Read the references from their files."""
+    given = [read_reference(file) for file in job.references]
+    for name, count in Counter(reference.id for reference in given).items():
+        if count > 1:
+            raise BadReference(f"{count} references are named '{name}': rename all but one")
+    if job.physical_width:
+        if len(given) != 1 or job.references[0].suffix == '.yaml':
+            raise BadReference(
+                '--physical-width is for a single image: '
+                'else write physical_width into a YAML file for each reference'
+            )
+        given = [replace(given[0], physical_width=job.physical_width)]
+    return given
+
+
+def prepared(
+    given: Sequence[GivenReference], pipeline: Pipeline, options: GuideOptions
+) -> list[NamedReference]:
+    """Let the networks see the references."""
+    references = []
+    for revision, reference in enumerate(given, start=1):
+        try:
+            seen = reference.prepared_by(pipeline, options.matching.limits.min_inliers)
+        except UserError as error:
+            raise BadReference(f"reference '{reference.id}': {error}") from None
+        references.append(NamedReference(reference, seen, revision))
+    return references
+
+
+def results(
+    job: Replay, bag: Bag, topic: str, info_topic: str, matcher: 'FrameMatcher'
+) -> Generator[FrameResult, None, None]:
+    """Match the images of a recording one by one, and write what comes of each."""
+    images = islice(bag.images(topic, info_topic, job.every), job.limit or None)
+    total = -(-bag.topics()[topic] // job.every)
+    about = {
+        'bag': str(job.bag),
+        'topic': topic,
+        'camera_info_topic': info_topic,
+        'references': [named.id for named in matcher.references],
+    }
+    rate = frame_rate(bag, topic, job.every) if job.files.video else 1.0
+    with ExitStack() as opened:
+        outputs = outputs_for(job.files, about, rate)
+        for output in outputs:
+            opened.callback(output.close)
+        progress = opened.enter_context(Progress(min(total, job.limit or total)))
+        for image in images:
+            result = matcher.result_of(image)
+            for output in outputs:
+                output.write(result)
+            progress.step(result)
+            yield result
+
+
+def frame_rate(bag: Bag, topic: str, every: int) -> float:
+    """Return how many images a second there are, by the stamps of the first ones."""
+    sample = list(islice(bag.images(topic, every=every), SAMPLED_FRAMES))
+    stamps = [image.header.stamp for image in sample]
+    for times in (
+        [int(stamp.sec) * 10**9 + int(stamp.nanosec) for stamp in stamps],
+        [image.time for image in sample],  # of cameras that do not stamp their images
+    ):
+        steps = np.diff(times)
+        if (steps > 0).any():
+            return float(np.clip(1e9 / np.median(steps[steps > 0]), *FRAME_RATES))
+    return 1.0
+
+
+class FrameMatcher:
+    """Does to the images of a recording what the matcher node does to those of a camera."""
+
+    def __init__(
+        self, job: Replay, pipeline: Pipeline, references: Sequence[NamedReference]
+    ) -> None:
+        self.references = references
+        self.camera_problem = ''
+        self._job = job
+        self._pipeline = pipeline
+        self._taken = 0
+        self._camera: tuple[Any, CameraModel | None] = None, None
+
+    def result_of(self, image: BagImage) -> FrameResult:
+        """Find the references in an image."""
+        self._taken += 1
+        start = time.perf_counter()
+        guidance, size = self._guidance(image)
+        frame = FrameInfo(
+            image.header,
+            *size,
+            self._pipeline.method,
+            self._pipeline.detector,
+            self._job.options.landmark_mode,
+            latency=time.perf_counter() - start,  # as if it had arrived the moment it was taken
+            received=image.number,
+            dropped=image.number - self._taken,
+        )
+        picture = None
+        if self._job.files.need_pictures:
+            picture = debug_picture(guidance, self._pipeline, self._job.picture_width)
+        return FrameResult(image, guidance, messages_of(guidance, frame), picture)
+
+    def _guidance(self, image: BagImage) -> tuple[Guidance, tuple[int, int]]:
+        """Return what is known about an image, and its size."""
+        message = image.message
+        size = getattr(message, 'width', 0), getattr(message, 'height', 0)
+        try:
+            if message is None:
+                raise ImageError(image.problem)
+            rgb = message_to_rgb(message)
+            size = rgb.shape[1], rgb.shape[0]
+            camera = self._camera_of(image.camera_info)
+            options = self._job.options
+            return guide(self._pipeline, self.references, rgb, camera, options), size
+        except ImageError as error:
+            reason = f'the camera image cannot be used: {error}'
+            return no_guidance(Status.BAD_IMAGE, reason), size
+        except Exception as error:  # one bad image must not end the work on all others
+            return no_guidance(Status.FAULT, f'this image made niom fail: {error!r}'), size
+
+    def _camera_of(self, info: Any) -> CameraModel | None:
+        """Return the calibration of the camera, None if there is none or it has no meaning."""
+        last, camera = self._camera
+        if info is not last:
+            camera = None
+            try:
+                camera = CameraModel.of_message(info, self._job.rectified_image)
+            except CameraError as error:
+                self.camera_problem = str(error)
+            self._camera = info, camera
+        return camera
+
+
+def messages_of(guidance: Guidance, frame: FrameInfo) -> dict[str, Any]:
+    """Return what the node publishes about an image, by topic."""
+    homography = homography_message(build, guidance, frame)
+    messages = {
+        MATCH: match_message(build, guidance, frame, homography),
+        HOMOGRAPHY: homography,
+        LANDMARKS: landmarks_message(build, guidance, frame),
+    }
+    if guidance.pose is not None:
+        messages[POSE] = pose_message(build, guidance.pose, frame)
+    return messages
+
+
+@contextmanager
+def stopping_gently() -> Iterator[Callable[[], bool]]:
+    """Give a function that tells whether Ctrl-C was pressed, which otherwise ends nothing.
+
+    So that files are not left half written. Pressed a second time, it does as usual.
+    """
+    pressed = False
+
+    def note(*_: object) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    former = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+class Progress:
+    """One line on a terminal that tells how far the work is."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._start = time.monotonic()
+        self._live = sys.stderr.isatty()
+
+    def __enter__(self) -> 'Progress':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._draw('')
+
+    def step(self, result: FrameResult) -> None:
+        """Tell about one more image."""
+        self._done += 1
+        each = (time.monotonic() - self._start) / self._done
+        status = result.guidance.outcome.verdict.status.name
+        self._draw(f'image {self._done} of {self._total}, {each:.2f} s each: {status}')
+
+    def _draw(self, text: str) -> None:
+        if self._live:
+            print(f'\r\x1b[K{text}', end='', file=sys.stderr, flush=True)
+
+
+@dataclass
+class Summary:
+    """The numbers of a run; it keeps none of its images."""
+
+    statuses: Counter[Status] = field(default_factory=Counter)
+    first: dict[Status, str] = field(default_factory=dict)  # why the first of a status has it
+    references: Counter[str] = field(default_factory=Counter)  # how often each was found
+    stages: dict[str, list[float]] = field(default_factory=dict)
+    poses: int = 0
+    no_pose: str = ''
+
+    @property
+    def frames(self) -> int:
+        """Return how many images were matched."""
+        return self.statuses.total()
+
+    @property
+    def found(self) -> int:
+        """Return in how many images a reference was found."""
+        return self.statuses[Status.OK]
+
+    def add(self, result: FrameResult) -> None:
+        """Count an image."""
+        guidance = result.guidance
+        verdict = guidance.outcome.verdict
+        self.statuses[verdict.status] += 1
+        self.first.setdefault(verdict.status, f'image {result.image.number}: {verdict.message}')
+        for stage, seconds in guidance.outcome.stage_seconds.items():
+            self.stages.setdefault(stage, []).append(seconds)
+        if is_found(guidance) and guidance.reference is not None:
+            self.references[guidance.reference.id] += 1
+            self.poses += guidance.pose is not None
+            self.no_pose = self.no_pose or guidance.no_pose
+
+    def print(self, job: Replay, topic: str, camera: str) -> None:
+        """Print the table."""
+        stages = [f'{name} {np.median(values):.3f}' for name, values in self.stages.items()]
+        rows = {
+            'images': f'{self.frames} of {topic}',
+            'found': f'{self.found} ({self.found / self.frames:.0%})',
+            'references': ', '.join(f'{name} {n}' for name, n in self.references.most_common()),
+            'statuses': ', '.join(f'{s.name} {n}' for s, n in self.statuses.most_common()),
+            'camera_info': camera or 'none',
+            'poses': f'{self.poses}' + (f' ({self.no_pose})' if self.no_pose else ''),
+            'median seconds': ', '.join(stages),
+            'written': job.files.listed(),
+        }
+        for status, message in self.first.items():
+            if status is not Status.OK:
+                rows[f'first {status.name}'] = message
+        for name, text in rows.items():
+            if text:
+                print(f'  {name:24} {text}')
