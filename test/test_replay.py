@@ -1,0 +1,607 @@
+"""`niom replay` as a user types it, on bags that the virtual camera filled."""
+
+import contextlib
+from dataclasses import dataclass
+import io
+import json
+import os
+from pathlib import Path
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import cv2
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from niom_ros.msg import Homography
+from niom_ros.msg import LandmarkArray
+from niom_ros.msg import MatchResult
+import numpy as np
+import pytest
+from rclpy.serialization import deserialize_message
+from rosbags.interfaces import MessageDefinitionFormat
+from rosbags.rosbag2 import CompressionFormat
+from rosbags.rosbag2 import CompressionMode
+from rosbags.rosbag2 import Reader
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import Writer
+
+from niom_ros.cli import main
+from niom_ros.guidance import replay
+from niom_ros.guidance.bag_messages import build
+from niom_ros.guidance.bag_messages import message_types
+from niom_ros.guidance.bag_messages import plain
+from niom_ros.guidance.bag_messages import serialised
+from niom_ros.guidance.bags import Bag
+from niom_ros.guidance.bags import INFO_TYPE
+from niom_ros.guidance.bags import open_bag
+from niom_ros.guidance.camera_images import message_to_rgb
+from niom_ros.guidance.guide import guide
+from niom_ros.guidance.messages import image_message
+from niom_ros.guidance.replay_outputs import HOMOGRAPHY
+from niom_ros.guidance.replay_outputs import LANDMARKS
+from niom_ros.guidance.replay_outputs import MATCH
+from niom_ros.guidance.replay_outputs import POSE
+from niom_ros.guidance.replay_outputs import TOPICS
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.nodes import ros_messages
+from niom_ros.settings import Settings
+from niom_ros.virtual_scene import example_photo
+from niom_ros.virtual_scene import VirtualScene
+
+FRAMES = 4
+PERIOD = 0.25  # seconds
+SCENE_TIME = 7.5  # seconds, when the camera is close
+START = 1_700_000_000  # seconds
+PHOTO_WIDTH = 0.3  # metres
+QUICK = ['--max-keypoints', '256', '--device', 'cpu']
+
+
+@pytest.fixture(scope='module')
+def small_photo(coffee):
+    return cv2.resize(coffee, (300, 200), interpolation=cv2.INTER_AREA)
+
+
+@pytest.fixture(scope='module')
+def small_scene(small_photo):
+    return VirtualScene(small_photo, example_photo('gravel'), width=320, height=240, noise=3.0)
+
+
+@pytest.fixture(scope='module')
+def views(small_scene):
+    times = [SCENE_TIME + PERIOD * frame for frame in range(FRAMES)]
+    return [small_scene.view(seconds, frame) for frame, seconds in enumerate(times)]
+
+
+def header(frame):
+    seconds, nanoseconds = divmod(int(1e9 * PERIOD * frame), 10**9)
+    stamp = build('builtin_interfaces/Time', sec=START + seconds, nanosec=nanoseconds)
+    return build('std_msgs/Header', stamp=stamp, frame_id='camera')
+
+
+def raw_image(view, frame):
+    return image_message(build, view.image, header(frame))
+
+
+def compressed_image(view, frame):
+    data = np.frombuffer(cv2.imencode('.jpg', view.image[..., ::-1])[1].tobytes(), np.uint8)
+    return build('sensor_msgs/CompressedImage', header=header(frame), format='jpeg', data=data)
+
+
+def calibration(scene, frame):
+    camera = scene.camera_matrix()
+    return build(
+        'sensor_msgs/CameraInfo',
+        header=header(frame),
+        width=scene.width,
+        height=scene.height,
+        distortion_model='plumb_bob',
+        d=np.zeros(5),
+        k=camera.ravel(),
+        r=np.eye(3).ravel(),
+        p=np.column_stack([camera, np.zeros(3)]).ravel(),
+    )
+
+
+def log_time(frame):
+    """Return when the recorder received an image: a little after it was taken."""
+    return START * 10**9 + int(1e9 * PERIOD * frame) + 7_000_000
+
+
+def write_bag(folder, messages, storage=StoragePlugin.MCAP, compression=None):
+    """Write (topic, time, message) into a rosbag2 folder."""
+    writer = Writer(folder, version=9, storage_plugin=storage)
+    if compression is not None:
+        writer.set_compression(compression, CompressionFormat.ZSTD)
+    with writer:
+        connections = {}
+        for topic, time, message in messages:
+            kind = message.__msgtype__
+            if topic not in connections:
+                connections[topic] = writer.add_connection(topic, kind, typestore=message_types())
+            writer.write(connections[topic], time, serialised(message))
+    return folder
+
+
+def camera_messages(scene, views, make_image=raw_image, image_topic='/camera/image'):
+    for frame, view in enumerate(views):
+        yield image_topic, log_time(frame), make_image(view, frame)
+        # A little later, as a driver does that publishes the image first.
+        yield '/camera/camera_info', log_time(frame) + 1000, calibration(scene, frame)
+
+
+@pytest.fixture(scope='module')
+def bag(small_scene, views, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('recorded') / 'run'
+    return write_bag(folder, camera_messages(small_scene, views))
+
+
+@pytest.fixture(scope='module')
+def reference(small_photo, tmp_path_factory):
+    file = tmp_path_factory.mktemp('reference') / 'coffee.png'
+    cv2.imwrite(str(file), small_photo[..., ::-1])
+    return file
+
+
+@pytest.fixture(scope='module')
+def pipeline():
+    return Pipeline(Settings(device='cpu', max_keypoints=256))
+
+
+@pytest.fixture
+def loaded(pipeline, monkeypatch):
+    """Save the time to load the networks."""
+    monkeypatch.setattr(replay, 'Pipeline', lambda _: pipeline)
+
+
+def run(*arguments):
+    return main(['replay', *map(str, arguments), *QUICK])
+
+
+def contents(bag):
+    """Return type, time and bytes of all messages of a bag by topic."""
+    found = {}
+    with Reader(bag) as reader:
+        for connection, time, data in reader.messages():
+            found.setdefault(connection.topic, []).append((connection.msgtype, time, data))
+    return found
+
+
+def results_in(bag):
+    """Return what a bag tells about each image, read by ROS itself."""
+    return [deserialize_message(data, MatchResult) for _, _, data in contents(bag)[MATCH]]
+
+
+def error_in_pixels(matrix, view, photo):
+    found = np.array(matrix).reshape(3, 3)
+    return corner_error(found, view.picture_to_image, Box(0, 0, photo.shape[1], photo.shape[0]))
+
+
+# One run with everything that can be written
+
+
+@dataclass
+class Finished:
+    code: int
+    said: str
+    folder: Path
+
+
+@pytest.fixture(scope='module')
+def finished(bag, reference, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('written')
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        code = run(
+            *(bag, '--reference', reference, '--physical-width', PHOTO_WIDTH),
+            *('-o', folder / 'results', '--pictures', folder / 'pictures'),
+            *('--video', folder / 'video.mp4'),
+        )
+    return Finished(code, said.getvalue(), folder)
+
+
+def test_it_says_what_it_found(finished):
+    assert finished.code == 0
+    rows = dict(line.strip().split(maxsplit=1) for line in finished.said.splitlines())
+    assert rows['images'] == '4 of /camera/image'
+    assert rows['found'] == '4 (100%)'
+    assert rows['references'] == 'coffee 4'
+    assert rows['statuses'] == 'OK 4'
+    assert rows['camera_info'] == '/camera/camera_info'
+    assert rows['poses'] == '4'
+    assert re.fullmatch(r'seconds +extract \d.*, match \d.*, verify \d.*', rows['median'])
+    assert str(finished.folder / 'video.mp4') in rows['written']
+
+
+def test_ros_reads_the_written_bag(finished, views, small_photo):
+    found = contents(finished.folder / 'results')
+    assert {topic: messages[0][0] for topic, messages in found.items()} == TOPICS
+    for messages in found.values():
+        assert [time for _, time, _ in messages] == [log_time(frame) for frame in range(FRAMES)]
+    for frame, result in enumerate(results_in(finished.folder / 'results')):
+        assert result.header.frame_id == 'camera'
+        assert result.header.stamp.sec == START
+        assert result.header.stamp.nanosec == int(1e9 * PERIOD * frame)
+        homography = result.homography
+        assert homography.status == Homography.OK and homography.source == Homography.MATCHED
+        assert homography.matched_stamp == result.header.stamp
+        assert error_in_pixels(homography.matrix, views[frame], small_photo) < 3
+        assert result.inliers == sum(result.inlier) >= 20
+        assert len(result.score) == len(result.image_x) == len(result.reference_y)
+        assert (homography.image_width, homography.image_height) == (320, 240)
+        assert (result.frames_received, result.frames_dropped) == (frame + 1, 0)
+        assert result.latency > 0.8 * sum(result.stage_seconds)
+        small = deserialize_message(found[HOMOGRAPHY][frame][2], Homography)
+        assert small == homography
+        landmarks = deserialize_message(found[LANDMARKS][frame][2], LandmarkArray)
+        assert (landmarks.reference_id, landmarks.mode) == ('coffee', LandmarkArray.GLOBAL)
+
+
+def test_the_pose_is_in_metres(finished, small_scene):
+    poses = contents(finished.folder / 'results')[POSE]
+    for frame, (_, _, data) in enumerate(poses):
+        place = deserialize_message(data, PoseWithCovarianceStamped).pose.pose.position
+        _, shift = small_scene.pose(SCENE_TIME + PERIOD * frame)
+        found, truth = np.array([place.x, place.y, place.z]), PHOTO_WIDTH * shift
+        assert np.linalg.norm(found - truth) < 0.02 * np.linalg.norm(truth)
+
+
+def test_a_written_bag_explains_its_types(finished):
+    with Reader(finished.folder / 'results') as reader:
+        for connection in reader.connections:
+            assert connection.msgdef.format is MessageDefinitionFormat.MSG
+            package, _, name = connection.msgtype.split('/')
+            # What the ROS build system computed from the same definition.
+            file = Path(sys.prefix) / 'share' / package / f'msg/{name}.json'
+            described = json.loads(file.read_text())
+            hashes = {row['type_name']: row['hash_string'] for row in described['type_hashes']}
+            assert connection.digest == hashes[connection.msgtype]
+            if connection.topic == MATCH:
+                assert 'MSG: niom_ros/Homography' in connection.msgdef.data
+
+
+def test_pictures_and_video_show_each_image(finished):
+    names = sorted(path.name for path in (finished.folder / 'pictures').iterdir())
+    assert names[0] == f'000001_{START}.000000000.png'
+    assert names[3] == f'000004_{START}.750000000.png'
+    assert len(names) == FRAMES
+    picture = cv2.imread(str(finished.folder / 'pictures' / names[0]))
+    video = cv2.VideoCapture(str(finished.folder / 'video.mp4'))
+    assert video.get(cv2.CAP_PROP_FPS) == pytest.approx(1 / PERIOD)
+    frames = []
+    while (frame := video.read())[0]:
+        frames.append(frame[1])
+    assert len(frames) == FRAMES
+    assert np.abs(np.subtract(frames[0].shape, picture.shape)).max() <= 1  # made even
+    shown = frames[0][: picture.shape[0], : picture.shape[1]].astype(float)
+    assert np.abs(shown - picture).mean() < 10
+
+
+# Other kinds of bags and results
+
+
+def test_compressed_images_in_sqlite_become_json(
+    small_scene, views, reference, loaded, tmp_path, capsys
+):
+    messages = camera_messages(small_scene, views, compressed_image, '/camera/image/compressed')
+    bag = write_bag(tmp_path / 'run', messages, StoragePlugin.SQLITE3)
+    other = tmp_path / 'astronaut.png'
+    cv2.imwrite(str(other), cv2.resize(example_photo('astronaut'), (256, 256))[..., ::-1])
+    output = tmp_path / 'results.json'
+    both = ['--reference', other, '--reference', reference]
+    assert run(bag, *both, '--every', 2, '-o', output) == 0
+    assert 'coffee 2' in capsys.readouterr().out
+    document = json.loads(output.read_text())
+    assert document['topic'] == '/camera/image/compressed'
+    assert document['camera_info_topic'] == '/camera/camera_info'
+    assert document['references'] == ['astronaut', 'coffee']
+    assert [frame['frame'] for frame in document['frames']] == [1, 3]
+    for frame in document['frames']:
+        match = frame['match']
+        assert match.keys() == MatchResult.get_fields_and_field_types().keys()
+        assert frame['landmarks'].keys() == LandmarkArray.get_fields_and_field_types().keys()
+        assert match['header']['frame_id'] == 'camera'
+        assert frame['time'] == log_time(frame['frame'] - 1)
+        assert match['homography']['reference_id'] == 'coffee'
+        assert match['tried_reference_ids'] == ['astronaut', 'coffee']
+        assert frame['pose'] is None  # nobody said how wide the references are
+    assert document['frames'][1]['match']['frames_dropped'] == 1
+
+
+def test_images_that_cannot_be_read_do_not_stop_it(
+    small_scene, views, reference, loaded, tmp_path, capsys
+):
+    def image(view, frame):
+        message = raw_image(view, frame)
+        if frame == 1:
+            message.encoding = '32FC1'
+        return message
+
+    bag = write_bag(tmp_path / 'run', camera_messages(small_scene, views, image))
+    # A file as people send it around, without the folder that it was recorded into.
+    file = shutil.copy(bag / 'run.mcap', tmp_path / 'sent.mcap')
+    output = tmp_path / 'results.mcap'
+    assert run(file, '--reference', reference, '--limit', 3, '-o', output) == 0
+    results = results_in(output)
+    statuses = [result.homography.status for result in results]
+    assert statuses == [Homography.OK, Homography.BAD_IMAGE, Homography.OK]
+    assert 'carries depth' in results[1].status_message
+    assert results[1].header.stamp.nanosec == int(1e9 * PERIOD)
+    said = capsys.readouterr().out
+    assert 'OK 2, BAD_IMAGE 1' in said
+    assert 'image 2: the camera image cannot be used' in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['results.mcap', 'run', 'sent.mcap']
+
+
+def test_a_failure_is_told_and_does_not_stop_it(
+    bag, reference, loaded, tmp_path, monkeypatch, capsys
+):
+    def fail(*_):
+        raise RuntimeError('no memory')
+
+    monkeypatch.setattr(replay, 'guide', fail)
+    output = tmp_path / 'results.jsonl'
+    assert run(bag, '--reference', reference, '-o', output, '--video', tmp_path / 'a.mp4') == 3
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [line['match']['homography']['status'] for line in lines] == [Homography.FAULT] * 4
+    assert 'no memory' in lines[0]['match']['status_message']
+    assert (
+        "image 1: this image made niom fail: RuntimeError('no memory')" in capsys.readouterr().out
+    )
+
+
+def test_what_a_cut_file_still_holds_is_used(
+    small_scene, views, reference, loaded, tmp_path, capsys
+):
+    bag = write_bag(tmp_path / 'run', camera_messages(small_scene, views * 2))
+    content = (bag / 'run.mcap').read_bytes()
+    file = tmp_path / 'cut.mcap'
+    file.write_bytes(content[: int(0.8 * len(content))])  # in the second chunk
+    output = tmp_path / 'results.jsonl'
+    assert run(file, '--reference', reference, '--every', 4, '-o', output) == 0
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [line['frame'] for line in lines] == [1, 5]
+    error = capsys.readouterr().err
+    assert error.startswith(f'niom: {file} is damaged') and len(error.splitlines()) == 1
+
+
+def test_a_reference_that_is_in_no_image_is_exit_code_3(bag, loaded, tmp_path, capsys):
+    other = tmp_path / 'astronaut.png'
+    cv2.imwrite(str(other), cv2.resize(example_photo('astronaut'), (256, 256))[..., ::-1])
+    assert run(bag, '--reference', other, '--limit', 1) == 3
+    said = capsys.readouterr().out
+    assert 'found                    0 (0%)' in said
+    assert 'OK' not in said
+
+
+def test_ctrl_c_leaves_whole_files(bag, reference, loaded, tmp_path, monkeypatch, capsys):
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return guide(*arguments)
+
+    monkeypatch.setattr(replay, 'guide', interrupted)
+    output, video = tmp_path / 'results.mcap', tmp_path / 'video.mp4'
+    assert run(bag, '--reference', reference, '-o', output, '--video', video) == 130
+    (result,) = results_in(output)
+    assert result.homography.status == Homography.OK
+    assert cv2.VideoCapture(str(video)).read()[0]
+    said = capsys.readouterr()
+    assert 'images                   1 of /camera/image' in said.out
+    assert said.err == 'niom: interrupted\n'
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_camera_without_calibration_gives_no_pose(
+    small_scene, views, reference, loaded, tmp_path, capsys
+):
+    def messages():
+        yield '/image', log_time(0), raw_image(views[0], 0)
+        info = calibration(small_scene, 0)
+        info.k[:] = 0
+        yield '/other/camera_info', log_time(0), info
+
+    bag = write_bag(tmp_path / 'run', messages())
+    assert run(bag, '--reference', reference, '--physical-width', 0.3) == 0
+    said = capsys.readouterr().out
+    assert 'carries no calibration' in said
+    assert 'no camera_info has arrived' in said
+    assert 'poses                    0 (' in said
+
+
+# Reading bags
+
+
+def frames_of(path):
+    with open_bag(path) as opened:
+        topic = opened.image_topic()
+        images = list(opened.images(topic, opened.camera_info_topic('', topic)))
+        return images, opened.damage
+
+
+@pytest.mark.parametrize('compression', [CompressionMode.FILE, CompressionMode.MESSAGE])
+def test_compressed_bags_are_read(compression, small_scene, views, tmp_path):
+    messages = camera_messages(small_scene, views[:2])
+    images, damage = frames_of(
+        write_bag(tmp_path / 'run', messages, StoragePlugin.SQLITE3, compression)
+    )
+    assert damage == ''
+    assert [image.number for image in images] == [1, 2]
+    for image, view in zip(images, views, strict=False):
+        assert (message_to_rgb(image.message) == view.image).all()
+        assert image.camera_info.width == 320  # also for the first, recorded before it
+
+
+def test_files_of_a_recorder_that_crashed_are_read_in_order(bag, tmp_path):
+    for number in (10, 9):
+        shutil.copy(bag / 'run.mcap', tmp_path / f'run_{number}.mcap')
+    (tmp_path / 'run_11.mcap').write_bytes(b'nothing')
+    with open_bag(tmp_path) as opened:
+        paths = [Path(str(reader.path)).name for reader in opened._readers]
+        assert paths == ['run_9.mcap', 'run_10.mcap']
+        assert 'run_11.mcap' in opened.damage
+        assert opened.topics() == {'/camera/image': 8, '/camera/camera_info': 8}
+
+
+def test_a_damaged_message_is_one_bad_image(views, tmp_path):
+    with Writer(tmp_path / 'run', version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        kind = 'sensor_msgs/msg/Image'
+        connection = writer.add_connection('/image', kind, typestore=message_types())
+        data = bytes(serialised(raw_image(views[0], 0)))
+        writer.write(connection, 1, data[:1000])
+        writer.write(connection, 2, data)
+    (broken, whole), damage = frames_of(tmp_path / 'run')
+    assert damage == ''
+    assert broken.message is None and 'damaged' in broken.problem
+    assert broken.header.frame_id == ''
+    assert whole.problem == '' and whole.header.frame_id == 'camera'
+
+
+def test_damage_in_the_middle_keeps_what_came_before(small_scene, views, tmp_path):
+    bag = write_bag(
+        tmp_path / 'run',
+        camera_messages(small_scene, views * 2),
+        compression=CompressionMode.STORAGE,
+    )
+    file = bag / 'run.mcap'
+    content = bytearray(file.read_bytes())
+    last_chunk = content.rindex(b'\x28\xb5\x2f\xfd')  # with this, zstd begins
+    content[last_chunk : last_chunk + 4] = bytes(4)
+    file.write_bytes(content)
+    images, damage = frames_of(bag)
+    assert 4 <= len(images) < 8
+    assert 'is damaged' in damage and 'some of it was not read' in damage
+
+
+def test_the_camera_info_beside_the_images_is_taken():
+    def chosen(image_topic, *infos):
+        connections = [SimpleNamespace(topic=t, msgtype=INFO_TYPE, msgcount=1) for t in infos]
+        bag = Bag([SimpleNamespace(connections=connections)])
+        return bag.camera_info_topic('', image_topic)
+
+    left, right = '/left/camera_info', '/right/camera_info'
+    assert chosen('/left/image_raw', right, left) == left
+    assert chosen('/left/image_raw/compressed', right, left) == left
+    assert chosen('/left/compressed', right, left) == left
+    assert chosen('/image', '/camera_info', left) == '/camera_info'
+    assert chosen('/image', right) == right
+    assert chosen('/image', right, left) == ''
+    assert chosen('/image') == ''
+
+
+# Messages
+
+
+def test_messages_are_those_of_ros():
+    given = {
+        'names': ['a', 'ö'],
+        'x': np.array([1.5, np.nan], np.float32),
+        'inside': np.array([True, False]),
+        'status': 1,
+    }
+    message = build('niom_ros/LandmarkArray', header=header(2), **given)
+    ours = deserialize_message(bytes(serialised(message)), LandmarkArray)
+    theirs = ros_messages.build('niom_ros/LandmarkArray', **given)
+    theirs.header.stamp.sec, theirs.header.stamp.nanosec = START, int(2e9 * PERIOD)
+    theirs.header.frame_id = 'camera'
+    assert repr(ours) == repr(theirs)
+    assert plain(message)['x'] == [1.5, None]
+    assert plain(message)['header'] == {
+        'stamp': {'sec': START, 'nanosec': 500_000_000},
+        'frame_id': 'camera',
+    }
+
+
+def test_a_field_that_no_message_has_is_refused():
+    with pytest.raises(KeyError, match='colour'):
+        build('niom_ros/Homography', colour=1)
+
+
+# Mistakes
+
+
+@pytest.fixture(scope='module')
+def faulty(bag, reference, tmp_path_factory):
+    """Return a folder with things that can be wrong."""
+    folder = tmp_path_factory.mktemp('faulty')
+    shutil.copy(reference, folder / 'coffee.png')
+    shutil.copytree(bag, folder / 'good')
+    text = build('std_msgs/String', data='hello')
+    write_bag(folder / 'talk', [('/chatter', 1, text)])
+    image = build('sensor_msgs/Image')
+    write_bag(folder / 'two', [('/left', 1, image), ('/right', 1, image), ('/right', 2, image)])
+    (folder / 'junk.mcap').write_bytes(bytes(range(256)) * 20)
+    (folder / 'junk.db3').write_bytes(bytes(range(256)) * 20)
+    (folder / 'notes.txt').write_text('no bag')
+    (folder / 'old.bag').write_text('#ROSBAG V2.0')
+    (folder / 'empty').mkdir()
+    (folder / 'pictures').mkdir()
+    (folder / 'pictures/old.png').write_text('')
+    (folder / 'cup.yaml').write_text('image: coffee.png\n')
+    (folder / 'dull.png').write_bytes(cv2.imencode('.png', np.zeros((99, 99, 3), np.uint8))[1])
+    return folder
+
+
+IMAGE = ['--reference', 'coffee.png']
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (['missing', *IMAGE], 'there is no missing: name a rosbag2 folder'),
+        (['notes.txt', *IMAGE], 'notes.txt is not a bag: name a rosbag2 folder, an .mcap or'),
+        (['empty', *IMAGE], 'empty is not a bag (it has no metadata.yaml)'),
+        (['old.bag', *IMAGE], 'rosbags-convert --src old.bag --dst old'),
+        (['junk.mcap', *IMAGE], 'junk.mcap cannot be read as a bag (File magic is invalid)'),
+        (['junk.db3', *IMAGE], 'junk.db3 cannot be read as a bag'),
+        (['talk', *IMAGE], 'has no sensor_msgs/Image and no CompressedImage, it has /chatter (1)'),
+        (['two', *IMAGE], 'say which images with --topic: there are /left (1), /right (2)'),
+        (['two', *IMAGE, '--topic', 'up'], "no images on 'up': there are /left (1), /right (2)"),
+        (['good', *IMAGE, '--camera-info-topic', '/x'], "no camera_info on '/x': there are /cam"),
+        (['good', *IMAGE, '-o', 'notes.txt'], 'use the ending .mcap, .json or .jsonl'),
+        (['good', *IMAGE, '-o', 'talk'], 'talk exists already'),
+        (['good', *IMAGE, '-o', 'junk.mcap'], 'junk.mcap exists already'),
+        (['good', *IMAGE, '-o', 'no/such/a.json'], 'there is no folder no/such'),
+        (['good', *IMAGE, '--video', 'a.avi'], 'use the ending .mp4'),
+        (['good', *IMAGE, '--pictures', 'pictures'], 'pictures exists already'),
+        (['good', *IMAGE, '--every', '0'], 'every is 0'),
+        (['good', *IMAGE, '--limit', '-1'], 'limit is -1'),
+        (['good', *IMAGE, '--image-rotation', '45'], 'image_rotation is'),
+        (['good', '--reference', 'missing.png'], 'there is no file missing.png'),
+        (['good', *IMAGE, *IMAGE], "2 references are named 'coffee'"),
+        (['good', '--reference', 'cup.yaml', '--physical-width', '1'], 'for a single image'),
+        (['good', *IMAGE, '--physical-width', '-1'], 'physical_width is -1'),
+        (['good', '--reference', 'dull.png'], "reference 'dull': the reference has only"),
+    ],
+)
+def test_mistakes_are_one_clear_line(arguments, words, faulty, loaded, monkeypatch, capsys):
+    monkeypatch.chdir(faulty)
+    before = sorted(faulty.rglob('*'))
+    assert run(*arguments) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith('niom: ')
+    assert words in said.err
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ''
+    assert sorted(faulty.rglob('*')) == before
+
+
+def test_it_needs_no_ros():
+    program = """
+import sys
+
+class NoRos:
+    def find_spec(self, name, *_):
+        ros = ('rclpy', 'rosidl', 'rpyutils', 'ament')
+        if name.startswith(ros) or '_msgs' in name or name == 'niom_ros.msg':
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, NoRos())
+import niom_ros.guidance.replay
+from niom_ros.guidance.bag_messages import build, serialised
+serialised(build('niom_ros/MatchResult'))
+"""
+    subprocess.run([sys.executable, '-c', program], check=True, timeout=120)
