@@ -180,9 +180,9 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def replay(arguments: argparse.Namespace) -> int:
     """Find references in a recording; exits 3 if none was found in any image."""
     # Here, because torch takes seconds to import.
-    from niom_ros.guidance.replay import Replay
-    from niom_ros.guidance.replay import replay
-    from niom_ros.guidance.replay_outputs import OutputFiles
+    from niom_ros.replay.command import Replay
+    from niom_ros.replay.command import replay
+    from niom_ros.replay.outputs import OutputFiles
 
     values = _checked(arguments, REPLAY_OPTIONS)
     found = replay(

@@ -29,26 +29,26 @@ from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer
 
 from niom_ros.cli import main
-from niom_ros.guidance import replay
-from niom_ros.guidance.bag_messages import build
-from niom_ros.guidance.bag_messages import message_types
-from niom_ros.guidance.bag_messages import plain
-from niom_ros.guidance.bag_messages import serialised
-from niom_ros.guidance.bags import Bag
-from niom_ros.guidance.bags import INFO_TYPE
-from niom_ros.guidance.bags import open_bag
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.guide import guide
 from niom_ros.guidance.messages import image_message
-from niom_ros.guidance.replay_outputs import HOMOGRAPHY
-from niom_ros.guidance.replay_outputs import LANDMARKS
-from niom_ros.guidance.replay_outputs import MATCH
-from niom_ros.guidance.replay_outputs import POSE
-from niom_ros.guidance.replay_outputs import TOPICS
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.nodes import ros_messages
+from niom_ros.replay import command
+from niom_ros.replay.bags import Bag
+from niom_ros.replay.bags import INFO_TYPE
+from niom_ros.replay.bags import open_bag
+from niom_ros.replay.messages import build
+from niom_ros.replay.messages import message_types
+from niom_ros.replay.messages import plain
+from niom_ros.replay.messages import serialised
+from niom_ros.replay.outputs import HOMOGRAPHY
+from niom_ros.replay.outputs import LANDMARKS
+from niom_ros.replay.outputs import MATCH
+from niom_ros.replay.outputs import POSE
+from niom_ros.replay.outputs import TOPICS
 from niom_ros.settings import Settings
 from niom_ros.virtual_scene import example_photo
 from niom_ros.virtual_scene import VirtualScene
@@ -155,7 +155,7 @@ def pipeline():
 @pytest.fixture
 def loaded(pipeline, monkeypatch):
     """Save the time to load the networks."""
-    monkeypatch.setattr(replay, 'Pipeline', lambda _: pipeline)
+    monkeypatch.setattr(command, 'Pipeline', lambda _: pipeline)
 
 
 def run(*arguments):
@@ -343,7 +343,7 @@ def test_a_failure_is_told_and_does_not_stop_it(
     def fail(*_):
         raise RuntimeError('no memory')
 
-    monkeypatch.setattr(replay, 'guide', fail)
+    monkeypatch.setattr(command, 'guide', fail)
     output = tmp_path / 'results.jsonl'
     assert run(bag, '--reference', reference, '-o', output, '--video', tmp_path / 'a.mp4') == 3
     lines = [json.loads(line) for line in output.read_text().splitlines()]
@@ -383,7 +383,7 @@ def test_ctrl_c_leaves_whole_files(bag, reference, loaded, tmp_path, monkeypatch
         os.kill(os.getpid(), signal.SIGINT)
         return guide(*arguments)
 
-    monkeypatch.setattr(replay, 'guide', interrupted)
+    monkeypatch.setattr(command, 'guide', interrupted)
     output, video = tmp_path / 'results.mcap', tmp_path / 'video.mp4'
     assert run(bag, '--reference', reference, '-o', output, '--video', video) == 130
     (result,) = results_in(output)
@@ -600,8 +600,8 @@ class NoRos:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, NoRos())
-import niom_ros.guidance.replay
-from niom_ros.guidance.bag_messages import build, serialised
+import niom_ros.replay.command
+from niom_ros.replay.messages import build, serialised
 serialised(build('niom_ros/MatchResult'))
 """
     subprocess.run([sys.executable, '-c', program], check=True, timeout=120)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from contextlib import ExitStack
 from contextlib import suppress
 from dataclasses import dataclass
-import io
 from pathlib import Path
 import re
 import shutil
@@ -20,11 +19,12 @@ from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer
 
 from niom_ros.errors import UserError
-from niom_ros.guidance.bag_messages import build
-from niom_ros.guidance.bag_messages import deserialised
-from niom_ros.guidance.bag_messages import message_types
-from niom_ros.guidance.bag_messages import serialised
 from niom_ros.matching.images import reason
+from niom_ros.replay.cut_mcap import CutMcap
+from niom_ros.replay.messages import build
+from niom_ros.replay.messages import deserialised
+from niom_ros.replay.messages import message_types
+from niom_ros.replay.messages import serialised
 
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 INFO_TYPE = 'sensor_msgs/msg/CameraInfo'
@@ -34,12 +34,6 @@ WHAT_TO_NAME = 'name a rosbag2 folder, an .mcap or a .db3 file'
 
 # Of metadata.yaml: the newest that ROS 2 Humble understands; Jazzy does as well.
 WRITTEN_VERSION: Final = 8
-
-# An MCAP file is a magic word, records of one byte for their kind and eight for their length, and
-# the magic word again. The footer points to an index; zeros say that there is none.
-MCAP_MAGIC = b'\x89MCAP0\r\n'
-MCAP_FOOTER, MCAP_DATA_END = 0x02, 0x0F
-MCAP_END = bytes([MCAP_FOOTER, 20]) + bytes(7 + 20) + MCAP_MAGIC
 
 
 class BagError(UserError):
@@ -248,80 +242,6 @@ def open_file(file: Path, opened: ExitStack) -> tuple[Reader, str]:
 def said_by(error: Exception) -> str:
     """Return what an error says, to be put into a sentence."""
     return reason(error).rstrip('.')
-
-
-class CutMcap:
-    """The path of an MCAP file without its end, as rosbags takes paths: opened, it has one."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.suffix = path.suffix
-
-    def __str__(self) -> str:
-        return str(self._path)
-
-    def exists(self) -> bool:
-        """Say that it is there."""
-        return True
-
-    def is_dir(self) -> bool:
-        """Say that it is a file."""
-        return False
-
-    def open(self, _: str) -> io.BufferedReader:
-        """Return the file as far as its records are whole, and then an end."""
-        return io.BufferedReader(MendedMcap(self._path, whole_records(self._path)))
-
-
-def whole_records(path: Path) -> int:
-    """Return how many bytes of an MCAP file are whole records of its data."""
-    size = path.stat().st_size
-    with path.open('rb') as file:
-        end = len(file.read(len(MCAP_MAGIC)))
-        while len(head := file.read(9)) == 9:
-            after = end + 9 + int.from_bytes(head[1:], 'little')
-            # Zero is no kind of record, but what some file systems leave after a power cut.
-            if head[0] in (0, MCAP_FOOTER, MCAP_DATA_END) or after > size:
-                break
-            end = file.seek(after)
-    return end
-
-
-class MendedMcap(io.RawIOBase):
-    """The first bytes of a file, followed by the end of an MCAP file."""
-
-    def __init__(self, path: Path, length: int) -> None:
-        self._file = path.open('rb')
-        self._length = length
-        self._position = 0
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Say that reading may start anywhere."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
-        end = self._length + len(MCAP_END)
-        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position}.get(whence, end)
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        """Read some bytes."""
-        self._file.seek(self._position)
-        data = self._file.read(max(0, min(len(buffer), self._length - self._position)))
-        data = data or MCAP_END[self._position - self._length :][: len(buffer)]
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-        super().close()
 
 
 # Writing

@@ -22,11 +22,6 @@ import numpy as np
 import torch
 
 from niom_ros.errors import UserError
-from niom_ros.guidance.bag_messages import build
-from niom_ros.guidance.bags import Bag
-from niom_ros.guidance.bags import BagError
-from niom_ros.guidance.bags import BagImage
-from niom_ros.guidance.bags import open_bag
 from niom_ros.guidance.camera import CameraError
 from niom_ros.guidance.camera import CameraModel
 from niom_ros.guidance.camera_images import message_to_rgb
@@ -44,16 +39,21 @@ from niom_ros.guidance.pictures import debug_picture
 from niom_ros.guidance.references import BadReference
 from niom_ros.guidance.references import GivenReference
 from niom_ros.guidance.references import NamedReference
-from niom_ros.guidance.replay_outputs import FrameResult
-from niom_ros.guidance.replay_outputs import HOMOGRAPHY
-from niom_ros.guidance.replay_outputs import LANDMARKS
-from niom_ros.guidance.replay_outputs import MATCH
-from niom_ros.guidance.replay_outputs import OutputFiles
-from niom_ros.guidance.replay_outputs import outputs_for
-from niom_ros.guidance.replay_outputs import POSE
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.pipeline import Pipeline
+from niom_ros.replay.bags import Bag
+from niom_ros.replay.bags import BagError
+from niom_ros.replay.bags import BagImage
+from niom_ros.replay.bags import open_bag
+from niom_ros.replay.messages import build
+from niom_ros.replay.outputs import FrameResult
+from niom_ros.replay.outputs import HOMOGRAPHY
+from niom_ros.replay.outputs import LANDMARKS
+from niom_ros.replay.outputs import MATCH
+from niom_ros.replay.outputs import OutputFiles
+from niom_ros.replay.outputs import outputs_for
+from niom_ros.replay.outputs import POSE
 from niom_ros.settings import default_threads
 from niom_ros.settings import GuideOptions
 from niom_ros.settings import Settings

@@ -13,13 +13,13 @@ import numpy as np
 from rosbags.rosbag2 import WriterError
 
 from niom_ros.errors import UserError
-from niom_ros.guidance.bag_messages import plain
-from niom_ros.guidance.bags import BagImage
-from niom_ros.guidance.bags import BagWriter
-from niom_ros.guidance.bags import partial_folder
 from niom_ros.guidance.guide import Guidance
 from niom_ros.matching.command import write_picture
 from niom_ros.matching.images import reason
+from niom_ros.replay.bags import BagImage
+from niom_ros.replay.bags import BagWriter
+from niom_ros.replay.bags import partial_folder
+from niom_ros.replay.messages import plain
 
 # As the matcher node publishes them.
 MATCH, HOMOGRAPHY, LANDMARKS, POSE = (

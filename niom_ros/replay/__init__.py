@@ -1,0 +1,1 @@
+"""The matcher at work on recordings, without ROS."""

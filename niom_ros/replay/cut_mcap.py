@@ -1,0 +1,85 @@
+"""MCAP files without their end, as a recorder that crashed leaves them."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+# An MCAP file is a magic word, records of one byte for their kind and eight for their length, and
+# the magic word again. The footer points to an index; zeros say that there is none.
+MCAP_MAGIC = b'\x89MCAP0\r\n'
+MCAP_FOOTER, MCAP_DATA_END = 0x02, 0x0F
+MCAP_END = bytes([MCAP_FOOTER, 20]) + bytes(7 + 20) + MCAP_MAGIC
+
+
+class CutMcap:
+    """The path of an MCAP file without its end, as rosbags takes paths: opened, it has one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.suffix = path.suffix
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def exists(self) -> bool:
+        """Say that it is there."""
+        return True
+
+    def is_dir(self) -> bool:
+        """Say that it is a file."""
+        return False
+
+    def open(self, _: str) -> io.BufferedReader:
+        """Return the file as far as its records are whole, and then an end."""
+        return io.BufferedReader(MendedMcap(self._path, whole_records(self._path)))
+
+
+def whole_records(path: Path) -> int:
+    """Return how many bytes of an MCAP file are whole records of its data."""
+    size = path.stat().st_size
+    with path.open('rb') as file:
+        end = len(file.read(len(MCAP_MAGIC)))
+        while len(head := file.read(9)) == 9:
+            after = end + 9 + int.from_bytes(head[1:], 'little')
+            # Zero is no kind of record, but what some file systems leave after a power cut.
+            if head[0] in (0, MCAP_FOOTER, MCAP_DATA_END) or after > size:
+                break
+            end = file.seek(after)
+    return end
+
+
+class MendedMcap(io.RawIOBase):
+    """The first bytes of a file, followed by the end of an MCAP file."""
+
+    def __init__(self, path: Path, length: int) -> None:
+        self._file = path.open('rb')
+        self._length = length
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that reading may start anywhere."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        end = self._length + len(MCAP_END)
+        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position}.get(whence, end)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes."""
+        self._file.seek(self._position)
+        data = self._file.read(max(0, min(len(buffer), self._length - self._position)))
+        data = data or MCAP_END[self._position - self._length :][: len(buffer)]
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
