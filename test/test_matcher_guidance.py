@@ -41,10 +41,10 @@ from geometry_msgs.msg import TransformStamped
 
 class TransformBroadcaster:
     def __init__(self, node):
-        self._publisher = node.create_publisher(TransformStamped, '/tf_stand_in', 10)
+        self.pub_tf = node.create_publisher(TransformStamped, '/tf_stand_in', 10)
 
     def sendTransform(self, transform):
-        self._publisher.publish(transform)
+        self.pub_tf.publish(transform)
 """
 
 
@@ -227,6 +227,8 @@ def test_without_a_width_or_with_a_wrong_calibration_there_is_no_pose(bench, sce
     set_cup(bench, coffee)
     calibrate(bench, calibration(scene, width=1280, height=720))
     other_size = bench.result_of(image)
+    status = matching_status(bench, lambda s: '1280 x 720' in value(s, 'pose'), 'the reason')
+    assert '640 x 480' in value(status, 'pose')
     calibrate(bench, calibration(scene, k=np.zeros(9), p=np.zeros(12)))
     uncalibrated = bench.result_of(image)
     said = matching_status(bench, lambda s: 'calibrat' in value(s, 'last fault'), 'the fault')

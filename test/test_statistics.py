@@ -77,3 +77,17 @@ def test_stages_that_not_every_frame_has(clock):
     counts.finished(Status.LOW_CONFIDENCE, 0.1, {'extract': 0.1, 'detect': 0.7})
     assert counts.summary().stages == {'extract': 0.1, 'detect': 0.7}
     assert counts.summary().statuses == {'OK': 1, 'LOW_CONFIDENCE': 1}
+
+
+def test_after_a_restart_rates_begin_anew(clock):
+    counts = Statistics()
+    for _ in range(100):
+        counts.image_arrived()
+        counts.finished(Status.OK, 0.1, {})
+    clock.now += 30
+    counts.restart()
+    clock.now += 2
+    counts.image_arrived()
+    summary = counts.summary()
+    assert (summary.rate_in, summary.rate_out) == (0.5, 0)
+    assert summary.statuses == {'OK': 100}

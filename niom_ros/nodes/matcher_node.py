@@ -4,9 +4,11 @@ from collections.abc import Callable
 from threading import Lock
 from threading import Thread
 import time
+import traceback
 from typing import Any
 from typing import NoReturn
 
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -86,6 +88,7 @@ class MatcherNode(LifecycleNode):
         self._worker: Thread | None = None
         self._activated = 0.0
         self._problem = ''  # that the user has to solve
+        self._no_pose = ''  # why the last reference that was found has no pose
         self._statistics = Statistics()
         self._transitions = Lock()
         self._changes = Lock()  # of the references
@@ -157,10 +160,18 @@ class MatcherNode(LifecycleNode):
         self._free()
         return super().on_shutdown(state)
 
+    def on_error(self, _: LifecycleState) -> TransitionCallbackReturn:
+        """Free everything after a transition that broke, so that it can be configured again."""
+        self._stop()
+        self._free()
+        return DONE
+
     def destroy_node(self) -> None:
-        """Let the worker end after the frame it works on."""
+        """Let the worker end after the frame it works on, and leave the network."""
         self._camera.frames.close()
         super().destroy_node()
+        # rclpy forgets it; it would keep the node alive, and others would call a dead service.
+        self._state_machine.destroy_when_not_in_use()
 
     def _try(
         self, what: str, act: Callable[[], None], state: LifecycleState
@@ -246,13 +257,14 @@ class MatcherNode(LifecycleNode):
 
     def _activate(self) -> None:
         self._camera.restart()
+        self._statistics.restart()
         self._activated = time.monotonic()
         self._camera.open(self._values['image_transport'], self._values['reliable_image'])
         self._worker = Thread(target=self._work, args=(self._camera.frames,), daemon=True)
         self._worker.start()
         assert self._pipeline is not None and self._library is not None
         waiting_for = f'images on {self._camera.topic}'
-        if self._library.selected is None and not self._values['match_all']:
+        if not self._sought(self._library):
             waiting_for += f' and a call of {self.resolve_service_name("~/set_reference")}'
         self.get_logger().info(
             f'ready: {self._pipeline.method} on {self._pipeline.device}, waiting for {waiting_for}'
@@ -314,6 +326,8 @@ class MatcherNode(LifecycleNode):
         except Exception as error:  # whatever it is, the caller gets an answer
             response.success = False
             response.error, reason = refusal(error, type(response))
+            if response.error == response.FAULT:
+                self.get_logger().error(traceback.format_exc())
             response.message = f'refused: {reason}'
             library = self._library
             if library is not None and library.selected is not None:
@@ -459,6 +473,8 @@ class MatcherNode(LifecycleNode):
             dropped,
         )
         outcome = guidance.outcome
+        if outcome.verdict.status is Status.OK:
+            self._no_pose = guidance.no_pose
         outputs.publish(guidance, frame, camera, values['publish_tf'])
         self._statistics.finished(outcome.verdict.status, latency, outcome.stage_seconds)
         outputs.publish_pictures(guidance, pipeline, message.header, values['picture_width'])
@@ -466,14 +482,17 @@ class MatcherNode(LifecycleNode):
     def _guide(self, image: np.ndarray, camera: CameraModel | None) -> Guidance:
         pipeline, library = self._pipeline, self._library
         assert pipeline is not None and library is not None
-        selected = library.selected
-        references = [selected] if selected else []
-        if self._values['match_all']:
-            references = list(library.all())
+        references = self._sought(library)
         if not references:
             why = library.why_nothing_is_sought()
             return no_guidance(Status.NO_REFERENCE, why, image, self._options.rotation)
         return guide(pipeline, references, image, camera, self._options)
+
+    def _sought(self, library: ReferenceLibrary) -> tuple[NamedReference, ...]:
+        """Return the references that frames are compared with."""
+        if self._values['match_all']:
+            return library.all()
+        return () if library.selected is None else (library.selected,)
 
     def _camera_model(self) -> CameraModel | None:
         try:
@@ -493,6 +512,8 @@ class MatcherNode(LifecycleNode):
         age = self._age(message)
         if not limit or age <= limit:
             return ''
+        if message.header.stamp == Time():
+            return f'the image has no stamp, so its age is not known; max_image_age is {limit:g} s'
         return f'the image is {age:.1f} s old, and max_image_age is {limit:g} s'
 
     # Diagnostics
@@ -509,6 +530,7 @@ class MatcherNode(LifecycleNode):
                 'models': f'{pipeline.method}, detector {pipeline.detector}',
                 'device': pipeline.device,
                 'threads': torch.get_num_threads(),
+                'pose': self._no_pose or 'published when found',
             }
         problem = self._problem
         if state == 'active' and library is not None and not library.all():

@@ -79,6 +79,8 @@ class Outputs:
         ):
             self._node.destroy_lifecycle_publisher(publisher)
         self._node.destroy_publisher(self._reference_image)
+        if self._transforms is not None:
+            self._node.destroy_publisher(self._transforms.pub_tf)
 
     def publish_reference(self, named: NamedReference) -> None:
         """Show what is looked for, also to those who ask later."""

@@ -49,6 +49,13 @@ class Statistics:
         self._fault = ''
         self._fault_time = 0.0
 
+    def restart(self) -> None:
+        """Let rates and medians begin anew; counts and the last fault stay."""
+        with self._lock:
+            self._started = time.monotonic()
+            self._images.clear()
+            self._results.clear()
+
     def image_arrived(self) -> None:
         """Count a frame of the camera."""
         with self._lock:
