@@ -339,8 +339,10 @@ def lay_over(panel: Panel, reference: Reference, reference_to_image: np.ndarray)
     """Blend what counts of the reference with the image, where it lies in it."""
     box = reference.box
     part = box.part_of(reference.image)
-    # No finer than one can see; besides, OpenCV warps no more than 32767 pixels a side.
-    shrunk = resized(part, min(1.0, 2 * max(panel.pixels.shape) / max(part.shape)))
+    # No finer than one can see; besides, OpenCV 4 warps no more than 32767 pixels a side.
+    finest = 2 * max(panel.pixels.shape)
+    columns, rows = min(box.width, finest), min(box.height, finest)
+    shrunk = cv2.resize(part, (columns, rows), interpolation=cv2.INTER_AREA)
     from_part = np.array([[1, 0, box.left], [0, 1, box.top], [0, 0, 1]])
     from_shrunk = from_part @ np.linalg.inv(scaling(part, shrunk))
     warp = panel.from_image @ reference_to_image @ from_shrunk
