@@ -1,54 +1,54 @@
-"""Pictures that show people what was matched, and why.
+"""Pictures that show people what was matched, and why."""
 
-The colours are those of Okabe and Ito, viridis and inferno, which every kind of colour blindness
-leaves apart; shapes and words say the same once more.
-"""
-
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
-from functools import lru_cache
-from importlib.util import find_spec
 import math
-from pathlib import Path
 from typing import Protocol
-import unicodedata
 
 import cv2
 import numpy as np
-from PIL import Image
-from PIL import ImageDraw
-from PIL import ImageFont
 
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.lettering import banner
+from niom_ros.matching.lettering import Entry
+from niom_ros.matching.lettering import legend
+from niom_ros.matching.lettering import lettered
+from niom_ros.matching.lettering import line_height
+from niom_ros.matching.lettering import shortened
+from niom_ros.matching.lettering import text_size
+from niom_ros.matching.lettering import text_width
+from niom_ros.matching.lettering import WHITE
+from niom_ros.matching.lettering import write_plate
+from niom_ros.matching.marks import BLUE
+from niom_ros.matching.marks import draw_arrow_head
+from niom_ros.matching.marks import draw_box
+from niom_ros.matching.marks import draw_cross
+from niom_ros.matching.marks import draw_diamond
+from niom_ros.matching.marks import draw_dot
+from niom_ros.matching.marks import draw_line
+from niom_ros.matching.marks import draw_quadrangle
+from niom_ros.matching.marks import HEAT_COLOURS
+from niom_ros.matching.marks import PURPLE
+from niom_ros.matching.marks import SCORE_COLOURS
+from niom_ros.matching.marks import score_colours
+from niom_ros.matching.marks import SLATE
+from niom_ros.matching.marks import VERMILLION
+from niom_ros.matching.marks import whole
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Reference
 from niom_ros.matching.pipeline import Weights
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
 
-BLUE = (0, 114, 178)
-SKY = (86, 180, 233)
-VERMILLION = (213, 94, 0)
-PURPLE = (204, 121, 167)
-WHITE = (245, 245, 245)
-GREY = (205, 205, 205)
-SLATE = (86, 90, 98)
-BLACK = (0, 0, 0)
-
 GAP = 8  # pixels between two images
 READABLE_WIDTH = 640  # what is narrower is enlarged to this, if max_width lets it
 WIDEST_REFERENCE = 1.25  # times the width of the camera image
 MAX_LINES = 80  # more than this and nobody can follow one
 FINEST_HEAT = 256  # pixels on a side: heat is smooth, and a finer map takes long
-LONGEST_TEXT = 400  # characters: ids and labels come from anybody
 
-Colour = Sequence[int]  # red, green, blue
-Pixel = Sequence[int]  # x, y
 Rectangle = tuple[int, int, int, int]  # left, top, right, bottom
-Entry = tuple[np.ndarray, str]  # of a legend: a symbol and what it means
 
 
 class Landmark(Protocol):
@@ -212,29 +212,6 @@ def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
 # Marks
 
 
-def colour_map(code: int, darkest: int) -> np.ndarray:
-    """Return 256 RGB colours of a map of OpenCV, without those too dark to see on a photo."""
-    steps = np.linspace(darkest, 255, 256).round().astype(np.uint8)
-    return np.ascontiguousarray(cv2.applyColorMap(steps[:, None], code)[..., ::-1])
-
-
-SCORE_COLOURS = colour_map(cv2.COLORMAP_VIRIDIS, 70)
-HEAT_COLOURS = colour_map(cv2.COLORMAP_INFERNO, 40)
-
-
-def score_colours(scores: np.ndarray) -> list[Colour]:
-    """Return the colours of scores from 0 to 1."""
-    steps = (255 * np.nan_to_num(scores).clip(0, 1)).round().astype(int)
-    colours: list[Colour] = SCORE_COLOURS[steps, 0].tolist()
-    return colours
-
-
-def whole(points: np.ndarray) -> list[Pixel]:
-    """Return points as integers that OpenCV can draw, however far outside they lie."""
-    rounded: list[Pixel] = np.nan_to_num(points).clip(-1e9, 1e9).round().astype(int).tolist()
-    return rounded
-
-
 def draw_correspondences(
     canvas: np.ndarray, left: Panel, right: Panel, outcome: MatchOutcome
 ) -> None:
@@ -256,71 +233,10 @@ def draw_correspondences(
         draw_dot(canvas, ends[index], colours[index], size)
 
 
-def draw_cross(pixels: np.ndarray, point: Pixel, size: int) -> None:
-    """Draw the mark of a match that disagrees."""
-    shape, length, thickness = cv2.MARKER_TILTED_CROSS, size * 3 // 5, 1 + size // 12
-    cv2.drawMarker(pixels, point, BLACK, shape, length, thickness + 2)
-    cv2.drawMarker(pixels, point, VERMILLION, shape, length, thickness, cv2.LINE_AA)
-
-
-def draw_dot(pixels: np.ndarray, point: Pixel, colour: Colour, size: int) -> None:
-    """Draw one end of a match that agrees."""
-    cv2.circle(pixels, point, 1 + size // 6, BLACK, -1)
-    cv2.circle(pixels, point, size // 6, colour, -1)
-
-
-def draw_line(
-    pixels: np.ndarray, start: Pixel, end: Pixel, colour: Colour, thickness: int
-) -> None:
-    """Draw a line with a black border, however far outside it begins and ends."""
-    # OpenCV goes through all rows of a thick line, also through a billion that nobody sees.
-    around = (-99, -99, pixels.shape[1] + 198, pixels.shape[0] + 198)
-    visible, start, end = cv2.clipLine(around, start, end)
-    if visible:
-        cv2.line(pixels, start, end, BLACK, thickness + 2, cv2.LINE_AA)
-        cv2.line(pixels, start, end, colour, thickness, cv2.LINE_AA)
-
-
 def draw_outline(panel: Panel, reference: Reference, reference_to_image: np.ndarray) -> None:
     """Draw the border of what counts of the reference, where it lies in the image."""
     warp = panel.from_image @ reference_to_image
     draw_quadrangle(panel.pixels, warp_points(warp, reference.box.corners()), panel.text_size)
-
-
-def draw_quadrangle(pixels: np.ndarray, corners: np.ndarray, size: int) -> None:
-    """Draw four edges, the first one white and with an arrow head at it: the top."""
-    ends = whole(corners)
-    for index in (1, 2, 3, 0):
-        colour = SKY if index else WHITE
-        draw_line(pixels, ends[index], ends[(index + 1) % 4], colour, 1 + size // 10)
-    top, bottom = corners[:2].mean(axis=0), corners[2:].mean(axis=0)
-    draw_arrow_head(pixels, top, top - bottom, WHITE, size)
-
-
-def draw_arrow_head(
-    pixels: np.ndarray, tip: np.ndarray, direction: np.ndarray, colour: Colour, size: int
-) -> None:
-    """Draw a triangle that points somewhere."""
-    length = np.hypot(*direction)
-    if 0 < length < math.inf:
-        back = -0.7 * size / length * direction
-        aside = 0.7 * np.array([-back[1], back[0]])
-        fill(pixels, np.array([tip, tip + back + aside, tip + back - aside]), colour)
-
-
-def draw_diamond(pixels: np.ndarray, point: np.ndarray, size: int) -> None:
-    """Draw the mark of a landmark."""
-    tips = np.array([[0, -1], [1, 0], [0, 1], [-1, 0]])
-    fill(pixels, point + 0.65 * size * tips, WHITE)
-    inner = np.array(whole(point + 0.4 * size * tips))
-    cv2.fillConvexPoly(pixels, inner, PURPLE, cv2.LINE_AA)
-
-
-def fill(pixels: np.ndarray, corners: np.ndarray, colour: Colour) -> None:
-    """Fill a small shape and give it a black border."""
-    shape = np.array(whole(corners))
-    cv2.polylines(pixels, [shape], True, BLACK, 3, cv2.LINE_AA)
-    cv2.fillConvexPoly(pixels, shape, colour, cv2.LINE_AA)
 
 
 def overlaid(
@@ -394,13 +310,6 @@ def draw_objects(panel: Panel, scene: Scene, used: Sequence[int]) -> None:
         draw_box(panel.pixels, start, end, index in used, panel.text_size)
 
 
-def draw_box(pixels: np.ndarray, start: Pixel, end: Pixel, used: bool, size: int) -> None:
-    """Draw the mark of an object: thick if it gives weights, thin if not."""
-    colour, thickness = (SKY, 1 + size // 8) if used else (GREY, 1)
-    cv2.rectangle(pixels, start, end, BLACK, thickness + 2)
-    cv2.rectangle(pixels, start, end, colour, thickness)
-
-
 def corners_of(panel: Panel, seen: SeenObject) -> np.ndarray:
     """Return the left top and the right bottom corner of an object's box, as far as it is seen."""
     corners = [[seen.area.left, seen.area.top], [seen.area.right, seen.area.bottom]]
@@ -467,15 +376,6 @@ def overlap(one: Rectangle, other: Rectangle) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def write_plate(pixels: np.ndarray, text: str, place: tuple[int, int], size: int) -> None:
-    """Write a line on a dark plate, legible on any ground."""
-    left, top = max(0, place[0]), max(0, place[1])
-    width = text_width(text, size) + size // 2
-    plate = pixels[top : top + line_height(size), left : left + width]
-    plate[:] = plate // 5
-    write(pixels, text, (left + size // 4, top), size)
-
-
 # Words around them
 
 
@@ -510,40 +410,6 @@ def weights_line(weights: Weights) -> str:
         return f'not weighted: {why}' if why and why != 'not weighted' else 'not weighted'
     low, high = float(weights.values.min()), float(weights.values.max())
     return f'weights {low:.2f} to {high:.2f} from {weights.source}'
-
-
-def banner(
-    width: int,
-    colour: Colour,
-    headline: str,
-    note: str,
-    paragraphs: Sequence[tuple[str, str]],
-    lines_each: int,
-) -> np.ndarray:
-    """Return a strip with a headline on a coloured plate, and paragraphs that have a name.
-
-    However long these are, it has the same height, so that pictures of a stream keep their size.
-    """
-    size = text_size(width)
-    line = line_height(size)
-    strip = np.zeros((lines_each * len(paragraphs) * line + size, width, 3), np.uint8)
-    widest = max(text_width(headline, size, bold=True), text_width(note, size))
-    plate = min(widest + 2 * size, width // 2)
-    strip[:, :plate] = colour
-    top = strip.shape[0] // 2 - line
-    headline = shortened(headline, size, plate - 2 * size, bold=True)
-    write(strip, headline, (size, top), size, bold=True)
-    write(strip, shortened(note, size, plate - 2 * size), (size, top + line), size)
-
-    rows = []
-    for name, text in paragraphs:
-        rows += wrapped(name, text, size, width - plate - 2 * size, lines_each)
-    top = (strip.shape[0] - len(rows) * line) // 2
-    for name, text in rows:
-        write(strip, name, (plate + size, top), size, SKY, bold=True)
-        write(strip, text, (plate + size + text_width(name, size, bold=True), top), size)
-        top += line
-    return strip
 
 
 def match_entries(size: int) -> list[Entry]:
@@ -603,116 +469,3 @@ def colour_bar(colours: np.ndarray, size: int) -> np.ndarray:
     margin = line_height(size) - size
     bar = np.pad(bar, ((margin // 2, margin - margin // 2), (0, 0), (0, 0)))
     return np.hstack([lettered('0 ', size), bar, lettered(' 1 ', size)])
-
-
-def lettered(text: str, size: int) -> np.ndarray:
-    """Return a line of words on black ground."""
-    strip = np.zeros((line_height(size), text_width(text, size), 3), np.uint8)
-    write(strip, text, (0, 0), size)
-    return strip
-
-
-def legend(width: int, entries: Sequence[Entry]) -> np.ndarray:
-    """Return a strip that says what symbols mean, in as many rows as it takes."""
-    size = text_size(width)
-    rows = [np.zeros((line_height(size), size // 2, 3), np.uint8)]
-    for mark, text in entries:
-        words = shortened(text, size, width - mark.shape[1] - size)
-        entry = np.hstack([mark, lettered(words, size)])
-        if rows[-1].shape[1] + entry.shape[1] > width:
-            rows.append(rows[0][:, : size // 2])
-        rows[-1] = np.hstack([rows[-1], entry, lettered('   ', size)])
-    shown = [row[:, :width] for row in rows]
-    padded = [np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0))) for row in shown]
-    return np.pad(np.vstack(padded), ((size // 4, size // 4), (0, 0), (0, 0)))
-
-
-# Letters
-
-
-def text_size(width: int) -> int:
-    """Return how high letters are in a picture of this width, legible also when it is shrunk."""
-    return round(min(max(6 + width / 90, 9), 28))
-
-
-def line_height(size: int) -> int:
-    """Return the distance between two lines of text."""
-    return round(1.4 * size)
-
-
-@lru_cache(maxsize=64)
-def font(size: int, bold: bool) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return a font with the letters of all Europe; the one inside Pillow has only ASCII."""
-    name = 'DejaVuSans-Bold.ttf' if bold else 'DejaVuSans.ttf'
-    files = [name]  # Pillow looks among the fonts of the system.
-    # It also comes with matplotlib, which grad-cam brings. Nothing but the file is used.
-    if (matplotlib := find_spec('matplotlib')) and matplotlib.origin:
-        files.insert(0, str(Path(matplotlib.origin).parent / 'mpl-data/fonts/ttf' / name))
-    for file in files:
-        try:
-            return ImageFont.truetype(file, size, layout_engine=ImageFont.Layout.BASIC)
-        except OSError:
-            continue
-    return ImageFont.load_default(size)
-
-
-def text_width(text: str, size: int, bold: bool = False) -> int:
-    """Return how many pixels a line takes."""
-    return math.ceil(font(size, bold).getlength(text))
-
-
-def cleaned(text: str) -> str:
-    """Return text as one line of letters that can be drawn."""
-    composed = unicodedata.normalize('NFC', text[:LONGEST_TEXT])
-    return ' '.join(''.join(c if c.isprintable() else ' ' for c in composed).split())
-
-
-def shortened(text: str, size: int, room: int, bold: bool = False) -> str:
-    """Return as much of a text as there is room for, with an ellipsis where it was cut."""
-    text = cleaned(text)
-    if text_width(text, size, bold) <= room:
-        return text
-
-    def width_of_beginning(length: int) -> int:
-        return text_width(text[:length].rstrip() + '…', size, bold)
-
-    length = bisect_right(range(len(text)), room, key=width_of_beginning) - 1
-    return text[:length].rstrip() + '…' if length > 0 else ''
-
-
-def wrapped(name: str, text: str, size: int, room: int, lines: int) -> list[tuple[str, str]]:
-    """Return a paragraph as rows of a name, which only the first one has, and a text."""
-    name = shortened(name, size, room // 2, bold=True)
-    name += '  ' if name else ''
-    rows, words = [], cleaned(text).split()
-    for _ in range(lines - 1):
-        free = room - text_width(name, size, bold=True)
-        count = 0
-        while count < len(words) and text_width(' '.join(words[: count + 1]), size) <= free:
-            count += 1
-        rows.append((name, ' '.join(words[:count])))
-        name, words = '', words[count:]
-    if words or not rows:
-        free = room - text_width(name, size, bold=True)
-        rows.append((name, shortened(' '.join(words), size, free)))
-    return rows
-
-
-def write(
-    pixels: np.ndarray,
-    text: str,
-    place: tuple[int, int],
-    size: int,
-    colour: Colour = WHITE,
-    bold: bool = False,
-) -> None:
-    """Write a line whose left top corner is at a place."""
-    left, top = place
-    part = pixels[top : top + line_height(size), left : left + text_width(text, size, bold)]
-    if part.size:
-        patch = Image.fromarray(part)
-        baseline = round(1.05 * size)
-        ImageDraw.Draw(patch).text(
-            (0, baseline), text, tuple(colour), font(size, bold), anchor='ls'
-        )
-        part[:] = np.asarray(patch)
