@@ -274,7 +274,8 @@ def test_every_weighting_can_be_chosen(pipeline, reference, view, kind, stage):
     if kind in ('auto', 'none'):
         assert outcome.verdict.status is Status.OK
         assert outcome.correspondences.reference_weights is None
-        assert outcome.reference_weights.source == 'none: not weighted'
+        why = 'found without' if kind == 'auto' else 'not weighted'
+        assert outcome.reference_weights.source == f'none: {why}'
         assert set(outcome.stage_seconds) == {'extract', 'match', 'verify'}
     elif kind in ('sew', 'one_plus_heat'):
         assert outcome.verdict.status is Status.OK
@@ -386,3 +387,31 @@ def test_a_figure_on_a_page_is_seen_as_large_as_it_is(pipeline, coffee):
     assert seen.label == expected.label == 'cup'
     assert seen.area == expected.area.moved(200, 1800)
     assert torch.allclose(reference.scene.heat, alone.scene.heat, atol=1e-4)
+
+
+def test_one_look_at_an_image_finds_the_best_of_several_references(pipeline, coffee, scene):
+    references = [
+        pipeline.prepare(example_photo('chelsea')),
+        pipeline.prepare(coffee),
+        pipeline.prepare(example_photo('rocket')),
+    ]
+    look = pipeline.look(scene.view(8.0, frame=0).image)
+    outcomes = pipeline.match_all(references, look)
+    assert [outcome.verdict.status is Status.OK for outcome in outcomes] == [False, True, False]
+    assert outcomes[1].agreement == max(outcome.agreement for outcome in outcomes)
+    # One of them was found without weights, so nothing was detected for the others.
+    assert look.scene is None
+    alone = pipeline.match(references[1], look.image)
+    assert np.allclose(
+        alone.verdict.reference_to_image, outcomes[1].verdict.reference_to_image, rtol=1e-6
+    )
+
+
+def test_objects_are_detected_once_for_all_references(pipeline, coffee):
+    references = [pipeline.prepare(coffee), pipeline.prepare(example_photo('chelsea'))]
+    look = pipeline.look(example_photo('astronaut'))
+    outcomes = pipeline.match_all(references, look)
+    assert all(outcome.verdict.status is not Status.OK for outcome in outcomes)
+    assert look.scene is not None
+    assert pipeline.scene_of(look) is look.scene
+    assert outcomes[0].scene is outcomes[1].scene is look.scene

@@ -237,7 +237,11 @@ class Pipeline:
         )
         unweighted = [self._attempt(reference, look, plain) for reference in references]
         if any(outcome.verdict.status is Status.OK for outcome in unweighted):
-            return unweighted
+            needless = Weights(None, (), 'none: found without')
+            return [
+                replace(outcome, reference_weights=needless, image_weights=needless)
+                for outcome in unweighted
+            ]
         return [
             better(outcome, self._attempt(reference, look, sew, outcome))
             for reference, outcome in zip(references, unweighted, strict=True)
