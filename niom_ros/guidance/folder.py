@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 import hashlib
 import math
-import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +22,7 @@ import cv2
 import numpy as np
 import yaml
 
+from niom_ros.durable_files import write_atomically
 from niom_ros.errors import UserError
 from niom_ros.guidance.landmarks import Landmark
 from niom_ros.guidance.references import BadReference
@@ -331,25 +331,6 @@ def write_picture(folder: Path, name: str, picture: np.ndarray) -> str:
     file = folder / f'{quoted(name)}-{hashlib.sha256(content).hexdigest()[:16]}.png'
     write_atomically(file, content)
     return file.name
-
-
-def write_atomically(file: Path, content: bytes) -> None:
-    """Write a file so that it is never seen half written, also after a power cut."""
-    unfinished = file.with_name(f'.{file.name}.unfinished')
-    try:
-        with unfinished.open('wb') as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(file)
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
 
 
 def remove_quietly(files: Iterable[Path]) -> None:

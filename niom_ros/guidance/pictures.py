@@ -1,5 +1,6 @@
 """The pictures of a frame: upright, as people and networks look at it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,20 +16,27 @@ from niom_ros.matching.pipeline import Pipeline
 
 def debug_picture(guidance: Guidance, _: Pipeline, width: int) -> np.ndarray | None:
     """Draw reference and frame side by side, joined by the matches; None without a frame."""
-    if guidance.image is None:
-        return None
-    reference = guidance.reference.reference if guidance.reference else None
-    marks = upright_landmarks(guidance)
-    return draw_matches(reference, guidance.image, guidance.upright, width, marks, title(guidance))
+    return drawn(draw_matches, guidance, width)
 
 
 def overlay_picture(guidance: Guidance, _: Pipeline, width: int) -> np.ndarray | None:
     """Draw the frame with the reference laid over it where it was found."""
+    return drawn(draw_overlay, guidance, width)
+
+
+def drawn(draw: Callable[..., np.ndarray], guidance: Guidance, width: int) -> np.ndarray | None:
+    """Draw the frame and what was found in it."""
     if guidance.image is None:
         return None
-    reference = guidance.reference.reference if guidance.reference else None
-    marks = upright_landmarks(guidance)
-    return draw_overlay(reference, guidance.image, guidance.upright, width, marks, title(guidance))
+    named = guidance.reference
+    return draw(
+        named.reference if named else None,
+        guidance.image,
+        guidance.upright,
+        width,
+        upright_landmarks(guidance),
+        named.id if named else '',
+    )
 
 
 def heatmap_picture(guidance: Guidance, pipeline: Pipeline, width: int) -> np.ndarray | None:
@@ -52,8 +60,3 @@ def upright_landmarks(guidance: Guidance) -> list[PlacedLandmark]:
         replace(mark, x=float(x), y=float(y))
         for mark, (x, y) in zip(guidance.landmarks, places, strict=True)
     ]
-
-
-def title(guidance: Guidance) -> str:
-    """Return the name of the reference."""
-    return guidance.reference.id if guidance.reference else ''

@@ -14,6 +14,7 @@ from typing import Protocol
 import zipfile
 import zlib
 
+from niom_ros.durable_files import publish
 from niom_ros.models.store import CHUNK
 from niom_ros.models.store import megabytes
 from niom_ros.models.store import ModelStore
@@ -285,18 +286,6 @@ def licence_notice(model: Model) -> str:
 def origin(model: Model) -> str:
     """Say where a model comes from."""
     return f'the wheel {model.source.wheel.distribution} {model.source.wheel.version}'
-
-
-def publish(staged: Path, path: Path) -> None:
-    """Move a complete file into place, so that a power cut leaves the old one or the new one."""
-    with staged.open('rb') as file:
-        os.fsync(file.fileno())
-    staged.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def remove_abandoned_staging(folder: Path) -> None:

@@ -1,0 +1,27 @@
+"""Files that are there as a whole or not at all, also after a power cut."""
+
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that nobody ever sees it half written."""
+    staged = path.with_name(f'.{path.name}.unfinished')
+    try:
+        staged.write_bytes(content)
+        publish(staged, path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+
+
+def publish(staged: Path, path: Path) -> None:
+    """Move a complete file into place, so that a power cut leaves the old one or the new one."""
+    with staged.open('rb') as file:
+        os.fsync(file.fileno())
+    staged.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
