@@ -1,0 +1,1 @@
+"""What turns a match into guidance: references by name, landmarks, pose."""
