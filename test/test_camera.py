@@ -159,6 +159,21 @@ def test_nothing_is_seen_beyond_the_circle_where_a_lens_model_folds_over():
     ]
 
 
+def test_no_ray_is_made_up_for_the_black_corners_of_a_lens():
+    lens = [-0.32, 0.12, 0.001, -0.0005, -0.02]  # folds over at about 1.6
+    camera = CameraModel.of_message(camera_info(d=lens), rectified=False)
+    columns, rows = np.meshgrid(np.linspace(0, 1279, 65), np.linspace(0, 719, 37))
+    image_points = np.column_stack([columns.ravel(), rows.ravel()])
+    rays = camera.rays(image_points)
+    visible = np.isfinite(rays[:, 0])
+    assert 0.7 < visible.mean() < 0.99
+    again = camera.project(np.column_stack([rays[visible], np.ones(visible.sum())]))
+    assert np.linalg.norm(again - image_points[visible], axis=1).max() < 0.01
+    # The corners are black, not the middle.
+    distances = np.linalg.norm(image_points - (630, 365), axis=1)
+    assert distances[~visible].min() > distances[visible].max() - 30
+
+
 def test_points_behind_or_beside_the_camera_are_not_seen():
     for model, d in (('plumb_bob', []), ('equidistant', [0] * 4)):
         camera = CameraModel.of_message(camera_info(model, d), rectified=False)

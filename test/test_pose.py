@@ -1,4 +1,5 @@
 import cv2
+from hypothesis import example
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -103,6 +104,8 @@ def test_quaternions_by_hand(vector, quaternion):
     assert pose.quaternion == pytest.approx(quaternion, abs=1e-7)
 
 
+# On its head, where OpenCV's solver loses a solution.
+@example(tilt=17.5, azimuth=1.0, roll=180.0, x=0.0, y=0.0, z=1.0, camera=PINHOLE, seed=0)
 @settings(max_examples=60, deadline=None)
 @given(
     tilt=st.floats(0, 60),
@@ -198,6 +201,35 @@ def test_more_matches_do_not_make_it_certain_without_end():
     truth = Placement(rotated(20, 25, 5), np.array([0.05, 0.02, 0.45]))
     pose = find_pose(reference_points, seen(reference_points, truth), SIZE, WIDTH, PINHOLE)
     assert 0.00005 < np.sqrt(pose.covariance[0, 0]) < 0.00025
+
+
+@pytest.mark.parametrize('camera', [PINHOLE, WIDE, FISHEYE])
+def test_no_other_pose_nearby_explains_the_points_better(camera):
+    random = np.random.default_rng(0)
+    reference_points = random_points(30, random)
+    truth = Placement(rotated(20, 25, 5), np.array([0.05, 0.02, 0.6]))
+    image_points = seen(reference_points, truth, camera) + random.normal(0, 2, (30, 2))
+    pose = find_pose(reference_points, image_points, SIZE, WIDTH, camera)
+
+    def error(placement):
+        offsets = seen(reference_points, placement, camera) - image_points
+        return np.sqrt((offsets**2).sum(axis=1).mean())
+
+    assert pose.error == pytest.approx(error(placement_of(pose)), abs=0.001)
+    assert pose.error < error(truth)
+    for step in np.concatenate([np.eye(6), -np.eye(6)]) * 0.0001:  # of a metre, of a radian
+        rotation = cv2.Rodrigues(step[3:])[0] @ pose.rotation
+        assert error(Placement(rotation, pose.translation + step[:3])) > pose.error
+
+
+def test_no_rotation_is_more_uncertain_than_half_a_turn():
+    # A picture 7 pixels wide: its tilt cannot be told at all, but its roll can.
+    reference_points = random_points(20, np.random.default_rng(0))
+    truth = Placement(np.eye(3), np.array([0.0, 0.0, 40.0]))
+    pose = find_pose(reference_points, seen(reference_points, truth), SIZE, WIDTH, PINHOLE)
+    about_x, about_y, about_z = np.sqrt(np.diag(pose.covariance)[3:])
+    assert (about_x, about_y) == pytest.approx((np.pi, np.pi), rel=0.02)
+    assert about_z < 0.1
 
 
 def test_a_near_picture_is_not_ambiguous():

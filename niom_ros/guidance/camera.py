@@ -202,9 +202,9 @@ def rotation(info: Any) -> np.ndarray:
     return matrix
 
 
-def lifted(rays: np.ndarray) -> np.ndarray:
-    """Return N x 2 rays as points at depth 1."""
-    return np.column_stack([rays, np.ones(len(rays))])
+def lifted(points: np.ndarray) -> np.ndarray:
+    """Return N x 2 points or rays with a 1 as third coordinate."""
+    return np.column_stack([points, np.ones(len(points))])
 
 
 def slopes(image: Callable[[np.ndarray], np.ndarray], rays: np.ndarray) -> np.ndarray:

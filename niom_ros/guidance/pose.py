@@ -251,13 +251,22 @@ def error_of(sight: Sight, placement: Placement) -> float:
 def covariance_of(sight: Sight, placement: Placement) -> np.ndarray:
     """Return how uncertain a placement is, 6 x 6, as the distances that are left tell."""
     jacobian, residuals = sight.jacobian(placement), sight.residuals(placement)
-    # As in Student's distribution: few points also say little about how exact they are.
-    variance = (residuals**2).sum() / max(1, residuals.size - 6 - 2)
-    variance += SHARED_ERROR**2 * len(residuals) / CORNERS
+    variance = match_variance(residuals, 6)
     # No rotation is more wrong than by half a turn, even if the points say nothing about it.
     limit = np.diag([0, 0, 0, 1, 1, 1]) / math.pi**2
     covariance = np.linalg.inv(jacobian.T @ jacobian / variance + limit)
     return (covariance + covariance.T) / 2
+
+
+def match_variance(residuals: np.ndarray, parameters: int) -> float:
+    """Return how uncertain each coordinate of N matches is, in square pixels, for a fit to them.
+
+    From the N x 2 distances that are left after fitting so many parameters, with what they do not
+    show because the matches share it.
+    """
+    # As in Student's distribution: few matches also say little about how exact they are.
+    own = (residuals**2).sum() / max(1, residuals.size - parameters - 2)
+    return float(own + SHARED_ERROR**2 * len(residuals) / CORNERS)
 
 
 def mixture(
