@@ -14,8 +14,7 @@ from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.geometry import warp_points
 from niom_ros.settings import check_choice
-
-LANDMARK_MODES = ('global', 'local')
+from niom_ros.settings import LANDMARK_MODES
 
 FEWEST_INLIERS = 4  # with fewer nobody knows how certain a homography is
 

@@ -20,7 +20,7 @@ from niom_ros.semantics.scene import Scene
 Build = Callable[..., Any]  # build('niom_ros/Homography', status=1, ...)
 
 MATCHED = 1  # Homography.MATCHED
-LANDMARK_MODES = {'global': 1, 'local': 2}  # LandmarkArray.GLOBAL, LandmarkArray.LOCAL
+MODE_NUMBERS = {'global': 1, 'local': 2}  # LandmarkArray.GLOBAL, LandmarkArray.LOCAL
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def landmarks_message(build: Build, guidance: Guidance, frame: FrameInfo) -> Any
         'niom_ros/LandmarkArray',
         header=frame.header,
         status=int(guidance.outcome.verdict.status),
-        mode=LANDMARK_MODES[frame.landmark_mode],
+        mode=MODE_NUMBERS[frame.landmark_mode],
         names=[place.name for place in places],
         x=floats([place.x for place in places]),
         y=floats([place.y for place in places]),

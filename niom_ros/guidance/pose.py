@@ -47,10 +47,7 @@ class Pose:
     @property
     def quaternion(self) -> tuple[float, float, float, float]:
         """Return the rotation as x, y, z, w."""
-        vector = rotation_vector(self.rotation)
-        angle = float(np.linalg.norm(vector))  # at most pi, so w is never negative
-        x, y, z = vector * (math.sin(angle / 2) / angle if angle else 0.5)
-        return float(x), float(y), float(z), math.cos(angle / 2)
+        return quaternion_of(self.rotation)
 
 
 @dataclass(frozen=True)
@@ -142,11 +139,7 @@ def sight_of(
     image_points = np.asarray(image_points, np.float64)
     if not (np.isfinite(reference_points).all() and np.isfinite(image_points).all()):
         return None
-    width, height = reference_size
-    middle = np.array([width - 1, height - 1]) / 2
-    plane_points = np.column_stack(
-        [(reference_points - middle) / width, np.zeros(len(reference_points))]
-    )
+    plane_points = in_widths(reference_points, reference_size)
     rays = camera.rays(image_points)
     pixels_per_ray = camera.slopes(rays)
     # At the edge of what the camera can see there is no slope.
@@ -155,6 +148,13 @@ def sight_of(
     if seen.sum() < FEWEST_POINTS or on_a_line(sight.plane_points) or on_a_line(sight.rays):
         return None
     return sight
+
+
+def in_widths(reference_points: np.ndarray, reference_size: tuple[int, int]) -> np.ndarray:
+    """Return pixels of the picture in its own frame (N x 3), in widths of the picture."""
+    middle = (np.array(reference_size) - 1) / 2
+    flat = (reference_points - middle) / reference_size[0]
+    return np.column_stack([flat, np.zeros(len(flat))])
 
 
 def on_a_line(points: np.ndarray) -> bool:
@@ -227,6 +227,14 @@ def difference(placement: Placement, other: Placement) -> np.ndarray:
     """Return the 6 numbers by which one placement must be moved to become the other."""
     turn = rotation_vector(other.rotation @ placement.rotation.T)
     return np.concatenate([other.translation - placement.translation, turn])
+
+
+def quaternion_of(rotation: np.ndarray) -> tuple[float, float, float, float]:
+    """Return a rotation as x, y, z, w."""
+    vector = rotation_vector(rotation)
+    angle = float(np.linalg.norm(vector))  # at most pi, so w is never negative
+    x, y, z = vector * (math.sin(angle / 2) / angle if angle else 0.5)
+    return float(x), float(y), float(z), math.cos(angle / 2)
 
 
 def rotation_vector(rotation: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from visualization_msgs.msg import MarkerArray
 
 from niom_ros.guidance.camera import CameraModel
 from niom_ros.guidance.guide import Guidance
-from niom_ros.guidance.pose import reference_to_metres
+from niom_ros.guidance.pose import in_widths
 from niom_ros.matching.geometry import warp_points
 
 LIFETIME = 10  # seconds, so that nothing stays of a node that has gone
@@ -41,6 +41,8 @@ def marker_array(guidance: Guidance, camera: CameraModel | None, header: Header)
         )
     else:
         outline = on_line_of_sight(camera, warp_points(homography, corners))
+        if not np.isfinite(outline).all():  # a corner lies beyond what the lens can show
+            return MarkerArray(markers=markers)
         pixels = np.array([(mark.x, mark.y) for mark in visible]).reshape(-1, 2)
         places = on_line_of_sight(camera, pixels)
     size = float(np.linalg.norm(outline[1] - outline[0]))
@@ -50,6 +52,8 @@ def marker_array(guidance: Guidance, camera: CameraModel | None, header: Header)
     markers.append(border)
     above = np.array([0, size / 20, 0])
     for number, (mark, place) in enumerate(zip(visible, places, strict=True)):
+        if not np.isfinite(place).all():
+            continue
         dot = new_marker(header, 'landmarks', number, Marker.SPHERE, LANDMARK)
         dot.pose.position = point(place)
         dot.scale.x = dot.scale.y = dot.scale.z = size / 40
@@ -65,8 +69,8 @@ def in_space(guidance: Guidance, reference_points: np.ndarray) -> np.ndarray:
     """Return points of the reference where its pose puts them, in metres."""
     assert guidance.pose is not None and guidance.reference is not None
     given = guidance.reference.given
-    flat = reference_to_metres(reference_points, given.size, given.physical_width)
-    return flat @ guidance.pose.rotation.T + guidance.pose.translation
+    metres = given.physical_width * in_widths(reference_points, given.size)
+    return metres @ guidance.pose.rotation.T + guidance.pose.translation
 
 
 def on_line_of_sight(camera: CameraModel, image_points: np.ndarray) -> np.ndarray:
