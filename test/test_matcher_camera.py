@@ -1,6 +1,7 @@
 """What a real matcher process makes of cameras: transport, QoS, stamps, clocks and rotation."""
 
 from array import array
+import math
 import time
 
 import cv2
@@ -143,6 +144,24 @@ def test_a_turned_camera_is_set_upright_and_answered_in_its_own_pixels(bench, vi
     assert np.abs(off[inliers]).max() < 6
 
 
+def test_the_current_frame_of_a_turned_camera_is_taken_upright(bench, view, coffee):
+    sideways = np.ascontiguousarray(np.rot90(view.image))
+    image = rgb_to_message(sideways, Header())
+    assert bench.set_parameter('image_rotation', 90).successful
+    try:
+        bench.result_of(image)
+        answer = bench.set_reference(id='seen', use_current_frame=True)
+        assert answer.success, answer.message
+        assert (answer.width, answer.height) == (640, 480)
+        result = bench.result_of(image)
+    finally:
+        assert bench.set_parameter('image_rotation', 0).successful
+        bench.set_reference(id='cup', image=rgb_to_message(coffee, Header()))
+    found = np.array(result.homography.matrix).reshape(3, 3)
+    # From the upright picture to the pixels that the camera sent.
+    assert np.allclose(found, [[0, 1, 0], [-1, 0, 639], [0, 0, 1]], atol=0.01)
+
+
 def test_compressed_images_are_matched_and_garbage_is_told(bench, view):
     camera = bench.node.create_publisher(CompressedImage, 'image/compressed', QoSProfile(depth=1))
     assert bench.set_parameter('image_transport', 'compressed').successful
@@ -194,6 +213,48 @@ def test_a_frame_is_answered_once_and_a_late_one_never(bench, view):
     )
     assert int(value(status, 'duplicate stamps (ignored)')) >= 1
     assert int(value(status, 'late stamps (ignored)')) >= 1
+
+
+def test_a_camera_whose_clock_stands_still_is_told(bench, view):
+    image = rgb_to_message(view.image, Header(frame_id='camera_optical_frame'))
+    bench.result_of(image)
+    seen = len(bench.diagnostics.messages)
+
+    def told():
+        bench.camera.publish(image)  # with the same stamp, again and again
+        rclpy.spin_once(bench.node, timeout_sec=0.1)
+        return [
+            s
+            for message in bench.diagnostics.messages[seen:]
+            for s in message.status
+            if 'stamps are not newer' in s.message
+        ]
+
+    spin_until(bench.node, told, 'the fault')
+    assert told()[0].level == DiagnosticStatus.ERROR
+    assert 'check the clock of the camera' in told()[0].message
+
+
+def test_an_image_without_a_stamp_is_matched_but_has_no_age(bench, view):
+    image = rgb_to_message(view.image, Header(frame_id='unstamped'))
+
+    def answered():
+        bench.camera.publish(image)
+        rclpy.spin_once(bench.node, timeout_sec=0.3)
+        return [m for m in bench.results.messages if m.header.frame_id == 'unstamped']
+
+    spin_until(bench.node, answered, 'a result')
+    assert answered()[-1].homography.status == Homography.OK
+    assert math.isnan(answered()[-1].latency)
+    assert bench.set_parameter('max_image_age', 60.0).successful
+    try:
+        before = len(answered())
+        spin_until(bench.node, lambda: len(answered()) > before + 1, 'a stale result')
+        stale = answered()[-1]
+    finally:
+        assert bench.set_parameter('max_image_age', 0.0).successful
+    assert stale.homography.status == Homography.STALE
+    assert 'has no stamp' in stale.status_message
 
 
 def test_images_too_old_to_guide_are_stale_and_have_no_homography(bench, view):

@@ -78,7 +78,7 @@ def test_a_folder_is_loaded_and_what_is_broken_is_told(bench, folder):
     answer = listed(bench)
     assert [info.id for info in answer.references] == ['cat']
     assert answer.selected_id == 'cat'  # the only one there is
-    assert answer.references[0].file == ''  # not written by the node
+    assert answer.references[0].file == str(folder / 'cat.png')
     text = bench.log.read_text()
     assert 'broken.yaml' not in [info.id for info in answer.references]
     assert 'a reference was left out' in text
@@ -153,6 +153,10 @@ def test_a_reference_may_be_kept_for_later(bench, two):
     assert "'later' is kept for later" in answer.message
     assert listed(bench).selected_id == 'cup'
     assert bench.call(RemoveReference, 'remove_reference', id='later').success
+    # If it takes the place of the one that is looked for, it is looked for.
+    answer = bench.set_reference(id='cup', image=image, keep_selection=True)
+    assert answer.message.startswith("looking for 'cup'")
+    assert newest_picture(bench).width == image.width
 
 
 def test_a_removed_reference_is_gone_and_the_frames_say_so(bench, two, scene):
@@ -166,19 +170,44 @@ def test_a_removed_reference_is_gone_and_the_frames_say_so(bench, two, scene):
     assert result.homography.reference_id == ''
 
 
-def test_late_joiners_get_the_reference_image(bench, two, coffee):
+def newest_picture(bench):
+    """Return the reference image that a late joiner gets."""
     pictures = []
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     subscription = bench.node.create_subscription(
         Image, 'matcher/reference_image', pictures.append, latched
     )
     spin_until(bench.node, lambda: pictures, 'the reference image')
-    assert (message_to_rgb(pictures[-1]) == coffee).all()
-    assert pictures[-1].header.frame_id == 'cup'
-    assert bench.call(SelectReference, 'select_reference', id='cat').success
-    spin_until(bench.node, lambda: len(pictures) > 1, 'the other reference image')
-    assert (message_to_rgb(pictures[-1]) == example_photo('chelsea')).all()
     bench.node.destroy_subscription(subscription)
+    return pictures[-1]
+
+
+def test_late_joiners_get_the_reference_image(bench, two, coffee):
+    picture = newest_picture(bench)
+    assert (message_to_rgb(picture) == coffee).all()
+    assert picture.header.frame_id == 'cup'
+    assert bench.call(SelectReference, 'select_reference', id='cat').success
+    assert (message_to_rgb(newest_picture(bench)) == example_photo('chelsea')).all()
+    assert bench.call(SelectReference, 'select_reference', id='cup').success
+    assert bench.call(RemoveReference, 'remove_reference', id='cup').success
+    empty = newest_picture(bench)
+    assert (empty.width, empty.header.frame_id) == (0, '')
+
+
+def test_the_list_is_answered_also_when_the_disk_is_not(bench, two, folder):
+    elsewhere = folder.with_name('elsewhere')
+    folder.rename(elsewhere)
+    try:
+        assert [info.id for info in listed(bench).references] == ['cat', 'cup', 'rocket']
+    finally:
+        elsewhere.rename(folder)
+
+
+def test_two_matchers_do_not_keep_their_references_in_one_folder(bench, folder, tmp_path):
+    log = tmp_path / 'log.txt'
+    with running('matcher_node', log, '-r', '__node:=second', *keeping(folder)) as process:
+        assert process.wait(timeout=60) == 1
+    assert 'give each its own folder' in log.read_text()
 
 
 def test_references_are_kept_on_disk_and_known_after_a_restart(bench, two, folder, tmp_path):
@@ -188,7 +217,8 @@ def test_references_are_kept_on_disk_and_known_after_a_restart(bench, two, folde
     assert (folder / described['image']).is_file()
     (cup,) = (info for info in listed(bench).references if info.id == 'cup')
     assert cup.file == str(folder / 'cup.yaml')
-    arguments = ('-r', '__node:=second', *keeping(folder))
+    # Another one reads the folder while this one writes it; without keeping anything there.
+    arguments = ('-r', '__node:=second', '-p', f'reference_folder:={folder}', *FAST)
     with running('matcher_node', tmp_path / 'log.txt', *arguments) as process:
         second = Bench(bench.node, process, 'second')
         spin_until(bench.node, lambda: second.state() == 'active', 'the second matcher')
@@ -198,7 +228,7 @@ def test_references_are_kept_on_disk_and_known_after_a_restart(bench, two, folde
         again = next(info for info in answer.references if info.id == 'cup')
         assert again.label == 'espresso cup'
         assert list(again.landmark_names) == ['handle', 'spoon']
-        assert again.keypoints == cup.keypoints
+        assert (again.keypoints, again.file) == (cup.keypoints, cup.file)
         second.close()
 
 

@@ -57,13 +57,21 @@ def assert_same(first, second):
             assert one == other, field
 
 
+def names_in(folder):
+    return [name for name, _ in folder.files()]
+
+
+def file_of(folder, name):
+    return dict(folder.files())[name]
+
+
 def test_a_reference_comes_back_as_it_was_given(tmp_path):
     folder = ReferenceFolder(tmp_path / 'new' / 'folder')
     for reference in (full_reference(), GivenReference(PICTURE, 'plain')):
         file = folder.write(reference)
         assert_same(read_reference(file), reference)
-    assert set(folder.files()) == {'Gehäuse 3/4', 'plain'}
-    assert folder.files()['plain'] == folder.file_of('plain') == folder.path / 'plain.yaml'
+    assert names_in(folder) == ['Gehäuse 3/4', 'plain']
+    assert dict(folder.files())['plain'] == folder.path / 'plain.yaml'
 
 
 def test_the_file_is_one_that_people_read(tmp_path):
@@ -85,7 +93,7 @@ def test_writing_again_leaves_no_old_picture(tmp_path):
     folder.write(full_reference(id='a', image=PICTURE // 2, mask=None))
     pictures = sorted(file.name.rpartition('-')[0] for file in (tmp_path / 'pictures').iterdir())
     assert pictures == ['a', 'a-b']
-    assert np.array_equal(read_reference(folder.file_of('a')).image, PICTURE // 2)
+    assert np.array_equal(read_reference(file_of(folder, 'a')).image, PICTURE // 2)
 
 
 def test_a_removed_reference_leaves_nothing(tmp_path):
@@ -94,8 +102,8 @@ def test_a_removed_reference_leaves_nothing(tmp_path):
     folder.write(full_reference(id='b'))
     folder.remove('a')
     folder.remove('a')
-    assert list(folder.files()) == ['b']
-    assert_same(read_reference(folder.file_of('b')), full_reference(id='b'))
+    assert names_in(folder) == ['b']
+    assert_same(read_reference(file_of(folder, 'b')), full_reference(id='b'))
     folder.remove('b')
     assert [file for file in tmp_path.rglob('*') if file.is_file()] == []
 
@@ -107,15 +115,15 @@ def test_plain_images_and_files_written_by_hand_are_references_too(tmp_path):
     (tmp_path / 'notes.txt').write_text('not a reference')
     (tmp_path / 'mine.yaml').write_text('image: described.png\nlandmarks: {tip: [1, 2]}\n')
     folder = ReferenceFolder(tmp_path)
-    assert sorted(folder.files()) == ['bolt', 'mine', 'nut']
-    mine = read_reference(folder.files()['mine'])
+    assert sorted(names_in(folder)) == ['bolt', 'mine', 'nut']
+    mine = read_reference(file_of(folder, 'mine'))
     assert (mine.id, mine.landmarks) == ('mine', (Landmark('tip', 1, 2),))
     assert np.array_equal(mine.image, PICTURE[..., ::-1])
     # Setting it by the service replaces the file that somebody wrote.
     folder.write(GivenReference(PICTURE, 'bolt'))
-    assert folder.files()['bolt'] == tmp_path / 'bolt.yaml'
+    assert file_of(folder, 'bolt') == tmp_path / 'bolt.yaml'
     folder.remove('mine')
-    assert sorted(folder.files()) == ['bolt', 'nut']
+    assert sorted(names_in(folder)) == ['bolt', 'nut']
     assert not (tmp_path / 'described.png').exists()
 
 
@@ -124,16 +132,16 @@ def test_a_hand_written_file_of_another_name_is_replaced(tmp_path):
     (tmp_path / 'aaa.yaml').write_text('id: cup\nimage: a.png\n')
     folder = ReferenceFolder(tmp_path)
     folder.write(GivenReference(PICTURE, 'cup', label='new'))
-    assert read_reference(folder.files()['cup']).label == 'new'
+    assert read_reference(file_of(folder, 'cup')).label == 'new'
 
 
 def test_pictures_outside_of_the_folder_are_not_removed(tmp_path):
     cv2.imwrite(str(tmp_path / 'mine.png'), PICTURE)
     folder = ReferenceFolder(tmp_path / 'folder')
-    folder.files(create=True)
+    folder.claim()
     (folder.path / 'a.yaml').write_text('image: ../mine.png\n')
     folder.remove('a')
-    assert folder.files() == {}
+    assert folder.files() == []
     assert (tmp_path / 'mine.png').exists()
 
 
@@ -151,7 +159,7 @@ def test_pictures_outside_of_the_folder_are_not_removed(tmp_path):
         ('image: a.png\nkind: sketch', "kind is 'sketch': use one of auto, photo, drawing"),
         ('image: a.png\nregion: [1, 2]', 'the region is not [x, y, width, height]'),
         ('image: a.png\nregion: [1, 2, x, 4]', "the region has 'x' where a number belongs"),
-        ('image: a.png\nregion: [1, 2, .nan, 4]', 'the region has nan'),
+        ('image: a.png\nregion: [1, 2, .nan, 4]', "the region has 'nan' where a number belongs"),
         ('image: a.png\nregion: [0, 0, 100, 4]', 'does not lie inside'),
         ('image: a.png\nlandmarks: [1]', 'landmarks is not'),
         ('image: a.png\nlandmarks: {a: [1]}', "the landmark 'a' is not [x, y]"),
@@ -159,8 +167,15 @@ def test_pictures_outside_of_the_folder_are_not_removed(tmp_path):
         ('image: a.png\nobjects: {a: 1}', 'objects is not a list'),
         ('image: a.png\nobjects: [{label: a}]', 'the box is not [x, y, width, height]'),
         ('image: a.png\nphysical_width: wide', "the physical_width has 'wide'"),
-        ('image: a.png\nphysical_width: .inf', 'the physical_width has inf'),
+        ('image: a.png\nphysical_width: .inf', "the physical_width has 'inf'"),
         ('image: a.png\nmask: b.png', 'there is no file'),
+        ('image: a.png\nid: {a: b}', 'id is a dict: write a text'),
+        ('image: a.png\nphysical_width: [1]', "the physical_width has 'list'"),
+        ('image: a.png\nlandmarks: {2001-01-01: [1, 2]}', 'landmarks is not'),
+        ('image: !!int ""', 'is not valid YAML'),
+        ('image: !!bool x', 'is not valid YAML'),
+        ('image: !!timestamp x', 'is not valid YAML'),
+        ('? [a]\n: b', 'is not valid YAML'),
         ('image: a.png\nid: "a\\nb"', 'line breaks'),
     ],
 )
@@ -172,6 +187,73 @@ def test_a_wrong_file_is_refused_with_its_name_and_the_reason(tmp_path, text, wo
         read_reference(file)
     assert words in str(caught.value)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_a_description_that_grows_when_it_is_read_is_refused_at_once(tmp_path):
+    lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x, x]']
+    lines += [f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]' for n in range(1, 9)]
+    (tmp_path / 'bomb.yaml').write_text('\n'.join([*lines, 'id: *a8', 'image: a.png']))
+    folder = ReferenceFolder(tmp_path)
+    assert names_in(folder) == ['bomb']
+    with pytest.raises(BadReference, match='unknown field a0'):
+        read_reference(file_of(folder, 'bomb'))
+    (tmp_path / 'bomb.yaml').write_text('id: &a [[[1]]]\nlabel: *a\nimage: a.png')
+    cv2.imwrite(str(tmp_path / 'a.png'), PICTURE)
+    with pytest.raises(BadReference, match='id is a list'):
+        read_reference(file_of(folder, 'bomb'))
+
+
+def test_masks_are_no_references(tmp_path):
+    cv2.imwrite(str(tmp_path / 'cup.png'), PICTURE)
+    cv2.imwrite(str(tmp_path / 'cup_mask.png'), PICTURE[..., 0])
+    (tmp_path / 'cup.yaml').write_text('image: cup.png\nmask: cup_mask.png')
+    folder = ReferenceFolder(tmp_path)
+    assert names_in(folder) == ['cup']
+    folder.remove('cup')
+    assert folder.files() == []
+
+
+def test_a_picture_that_two_references_share_stays_with_the_other(tmp_path):
+    cv2.imwrite(str(tmp_path / 'page.png'), PICTURE)
+    (tmp_path / 'a.yaml').write_text('image: page.png\nregion: [0, 0, 30, 40]')
+    (tmp_path / 'b.yml').write_text('image: page.png\nregion: [30, 0, 30, 40]')
+    folder = ReferenceFolder(tmp_path)
+    folder.remove('a')
+    assert names_in(folder) == ['b']
+    assert read_reference(file_of(folder, 'b')).region == Box(30, 0, 30, 40)
+    folder.write(GivenReference(PICTURE, 'page'))
+    folder.remove('page')
+    assert read_reference(file_of(folder, 'b')).region == Box(30, 0, 30, 40)
+
+
+def test_what_was_removed_or_replaced_does_not_come_back(tmp_path):
+    folder = ReferenceFolder(tmp_path)
+    cv2.imwrite(str(tmp_path / 'cat.png'), PICTURE)
+    folder.write(GivenReference(PICTURE, 'cat'))
+    folder.remove('cat')
+    assert folder.files() == []
+    cv2.imwrite(str(tmp_path / 'photo.png'), PICTURE)
+    (tmp_path / 'mine.yaml').write_text('id: cup\nimage: photo.png')
+    folder.write(GivenReference(PICTURE, 'cup'))
+    assert folder.files() == [('cup', tmp_path / 'mine.yaml')]
+
+
+def test_only_one_process_writes(tmp_path):
+    first, second = ReferenceFolder(tmp_path / 'a'), ReferenceFolder(tmp_path / 'a')
+    first.claim()
+    with pytest.raises(FolderError, match='give each its own folder'):
+        second.claim()
+    first.release()
+    second.claim()
+    assert second.files() == []
+    second.release()
+
+
+def test_two_files_for_one_name_are_both_listed(tmp_path):
+    cv2.imwrite(str(tmp_path / 'a.png'), PICTURE)
+    for name in ('one', 'two'):
+        (tmp_path / f'{name}.yaml').write_text('id: cup\nimage: a.png')
+    assert names_in(ReferenceFolder(tmp_path)) == ['cup', 'cup']
 
 
 def test_a_huge_file_is_not_read(tmp_path):
@@ -248,8 +330,8 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_reference(tmp_path):
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         folder = ReferenceFolder(tmp_path)
-        assert list(folder.files()) == ['cup']
-        reference = read_reference(folder.files()['cup'])
+        assert names_in(folder) == ['cup']
+        reference = read_reference(file_of(folder, 'cup'))
         assert reference.image[0, 0, 0] == int(reference.label)
         assert folder.selected() == 'cup'
     # The next write that is not disturbed removes what the killed ones left behind.

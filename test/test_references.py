@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from niom_ros.guidance import library as library_module
+from niom_ros.guidance.folder import read_reference
 from niom_ros.guidance.folder import ReferenceFolder
 from niom_ros.guidance.landmarks import Landmark
 from niom_ros.guidance.library import ReferenceLibrary
@@ -89,9 +90,9 @@ def library():
 def test_the_last_reference_set_is_looked_for_unless_it_is_only_kept(library):
     assert library.selected is None
     assert library.why_nothing_is_sought() == 'nothing to look for: call ~/set_reference'
-    first = library.put(given('b'), reference='features')
+    first, _ = library.put(given('b'), reference='features')
     assert library.selected is first
-    second = library.put(given('a'), reference='features', select=False)
+    second, _ = library.put(given('a'), reference='features', select=False)
     assert library.selected is first
     assert [named.id for named in library.all()] == ['a', 'b']
     assert second.revision == first.revision + 1
@@ -135,7 +136,7 @@ def test_a_full_library_takes_changes_but_no_more(library, monkeypatch):
     library.put(given('b'), reference='features')
     with pytest.raises(BadReference, match='remove one first'):
         library.put(given('c'), reference='features')
-    assert library.put(given('a', label='new'), reference='features').given.label == 'new'
+    assert library.put(given('a', label='new'), reference='features')[0].given.label == 'new'
 
 
 def test_what_cannot_be_written_is_not_changed(tmp_path):
@@ -157,6 +158,23 @@ def test_what_cannot_be_written_is_not_changed(tmp_path):
         assert library.selected is before[0]
 
 
+def test_a_selection_that_cannot_be_written_is_told_but_the_reference_counts(tmp_path):
+    folder = ReferenceFolder(tmp_path)
+    library = ReferenceLibrary(folder)
+    library.put(given('a', label='old'), reference='features')
+    (tmp_path / 'selected').unlink()
+    (tmp_path / 'selected').mkdir()  # cannot be replaced by a file
+    named, problem = library.put(given('a', label='new'), reference='features')
+    assert library.selected is named
+    assert named.given.label == read_reference(named.file).label == 'new'
+    assert 'after a restart it will not be selected' in problem
+
+
+def test_revisions_go_on_where_an_earlier_library_ended():
+    library = ReferenceLibrary(revision=7)
+    assert library.put(given('a'), reference='features')[0].revision == library.revision == 8
+
+
 def test_many_threads_may_change_it_at_once(library):
     def change(number):
         for _ in range(50):
@@ -171,4 +189,4 @@ def test_many_threads_may_change_it_at_once(library):
     for thread in threads:
         thread.join()
     assert library.all() == ()
-    assert library.put(given('a'), reference='features').revision == 201
+    assert library.put(given('a'), reference='features')[0].revision == 201

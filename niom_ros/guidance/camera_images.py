@@ -48,6 +48,9 @@ ENCODINGS: dict[str, tuple[str, int, int]] = {
 ENCODINGS |= {
     '8UC1': ('mono', 1, 1),
     '8UC3': ('bgr', 3, 1),
+    '8UC4': ('bgra', 4, 1),
+    '16UC3': ('bgr', 3, 2),
+    '16UC4': ('bgra', 4, 2),
     'yuv422': ('uyvy', 2, 1),
     'uyvy': ('uyvy', 2, 1),
     'yuv422_yuy2': ('yuyv', 2, 1),

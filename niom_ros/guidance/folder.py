@@ -12,10 +12,13 @@ a power cut.
 
 from collections.abc import Iterable
 from collections.abc import Mapping
+from contextlib import suppress
+import fcntl
 import hashlib
 import math
 from pathlib import Path
 from typing import Any
+from typing import IO
 from urllib.parse import quote
 
 import cv2
@@ -38,7 +41,10 @@ from niom_ros.semantics.scene import MarkedObject
 PICTURES = 'pictures'
 SELECTED = 'selected'
 IMAGE_SUFFIXES = ('.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.bmp')
+YAML_SUFFIXES = ('.yaml', '.yml')
+LOCK = '.lock'
 LARGEST_YAML = 1_000_000  # bytes
+SIMPLE = (str, int, float, bool)  # values of YAML that are not built of others
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
     'id', 'label', 'kind', 'image', 'mask', 'region', 'objects', 'landmarks', 'physical_width',
@@ -54,28 +60,44 @@ class ReferenceFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).expanduser().absolute()
+        self._lock: IO[bytes] | None = None
 
-    def files(self, create: bool = False) -> dict[str, Path]:
-        """Return the file of every reference by its name: YAML files, then plain images."""
+    def claim(self) -> None:
+        """Become the only one who writes here, creating the folder if it is missing."""
         try:
-            if create:
-                self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / LOCK).open('wb')
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderError(
+                f'another node keeps its references in {self.path}: give each its own folder'
+            ) from None
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def release(self) -> None:
+        """Let others write here."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def files(self) -> list[tuple[str, Path]]:
+        """Return name and file of every reference: YAML files, then images that none names."""
+        try:
             entries = sorted(self.path.iterdir())
         except OSError as error:
             raise FolderError(
                 f'the reference_folder {self.path} cannot be read ({reason(error)}): '
                 'name a folder that exists'
             ) from None
-        files: dict[str, Path] = {}
-        described: set[Path] = set()  # images
+        descriptions = [file for file in entries if file.suffix in YAML_SUFFIXES]
+        files = [(name_in(file), file) for file in descriptions]
+        taken = {name for name, _ in files}
+        described = {picture for file in descriptions for picture in pictures_in(file)}
         for file in entries:
-            if file.suffix == '.yaml':
-                name, image = name_and_image(file)
-                files.setdefault(name, file)
-                described.add(image)
-        for file in entries:
-            if file.suffix.lower() in IMAGE_SUFFIXES and file not in described:
-                files.setdefault(file.stem, file)
+            is_image = file.suffix.lower() in IMAGE_SUFFIXES
+            if is_image and file not in described and file.stem not in taken:
+                files.append((file.stem, file))
         return files
 
     def selected(self) -> str:
@@ -85,66 +107,82 @@ class ReferenceFolder:
         except (OSError, ValueError):
             return ''
 
-    def file_of(self, name: str) -> Path:
-        """Return the YAML file of a reference, whether there is one or not."""
-        return self.path / f'{quoted(name)}.yaml'
-
     def write(self, given: GivenReference) -> Path:
-        """Keep a reference, in place of an earlier one of its name."""
+        """Keep a reference, in place of an earlier one of its name, and return its file."""
         pictures = self.path / PICTURES
         try:
             pictures.mkdir(parents=True, exist_ok=True)
+            former = dict(self.files()).get(given.id)
+            # The file that a person wrote keeps its name.
+            file = self.path / f'{quoted(given.id)}.yaml'
+            if former is not None and former.suffix in YAML_SUFFIXES:
+                file = former
+            outdated = pictures_in(file) if file == former else set()
             described = described_by(given)
             described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
             if given.mask is not None:
                 described['mask'] = f'{PICTURES}/{write_picture(pictures, given.id, given.mask)}'
             content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
-            file = self.file_of(given.id)
-            former = self.files().get(given.id, file)
             write_atomically(file, content.encode())
         except OSError as error:
-            raise FolderError(
-                f'cannot write the reference to {self.path} ({reason(error)}): '
-                'free space, change permissions, or set keep_references to false'
-            ) from None
-        if former.suffix == '.yaml' and former != file:
-            remove_quietly([former])
-        remove_quietly(set(pictures_of(pictures, given.id)) - named_in(described, self.path))
+            raise self._unwritable(error) from None
+        remove_quietly(self._own(outdated | pictures_of(pictures, given.id)))
         return file
 
     def write_selected(self, name: str) -> None:
         """Remember which reference is looked for."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path / SELECTED, name.encode())
         except OSError as error:
-            raise FolderError(
-                f'cannot write to {self.path} ({reason(error)}): '
-                'free space, change permissions, or set keep_references to false'
-            ) from None
+            raise self._unwritable(error) from None
 
     def remove(self, name: str) -> None:
-        """Remove a reference with its pictures, as far as they lie in this folder."""
-        file = self.files().get(name)
+        """Remove a reference with its pictures, as far as these lie here and are only its own."""
+        file = dict(self.files()).get(name)
         if file is None:
             return
-        image = name_and_image(file)[1] if file.suffix == '.yaml' else file
+        pictures = pictures_in(file) if file.suffix in YAML_SUFFIXES else set()
+        pictures |= pictures_of(self.path / PICTURES, name)
+        # An image for which the YAML file stood would be a reference again.
+        pictures |= {
+            image
+            for image in self.path.iterdir()
+            if image.suffix.lower() in IMAGE_SUFFIXES and image.stem == name
+        }
+        pictures = self._own(pictures, file)
         try:
-            # The YAML file first: without it the pictures mean nothing.
+            for picture in pictures:
+                if picture.parent == self.path:
+                    picture.unlink(missing_ok=True)
             file.unlink(missing_ok=True)
-            if image.resolve().is_relative_to(self.path.resolve()):
-                image.unlink(missing_ok=True)
         except OSError as error:
             raise FolderError(
                 f"cannot remove '{name}' from {self.path} ({reason(error)}): change permissions"
             ) from None
-        remove_quietly(pictures_of(self.path / PICTURES, name))
+        remove_quietly(pictures)
+
+    def _own(self, pictures: set[Path], file: Path | None = None) -> set[Path]:
+        """Return those pictures that lie here and that no YAML file names but, perhaps, this."""
+        named = {
+            picture
+            for _, other in self.files()
+            if other.suffix in YAML_SUFFIXES and other != file
+            for picture in pictures_in(other)
+        }
+        folder = self.path.resolve()
+        return {p for p in pictures - named if p.resolve().is_relative_to(folder)}
+
+    def _unwritable(self, error: OSError) -> FolderError:
+        return FolderError(
+            f'cannot write to {self.path} ({reason(error)}): '
+            'free space, change permissions, or set keep_references to false'
+        )
 
 
 def read_reference(path: str | Path) -> GivenReference:
     """Read a reference from an image, which is then named like the file, or from a YAML file."""
-    file = Path(path)
-    if file.suffix != '.yaml':
+    file = Path(path).expanduser()
+    if file.suffix not in YAML_SUFFIXES:
         return GivenReference(read_image(file), file.stem)
     described = read_description(file)
     image = read_image(beside(file, described.get('image')))
@@ -173,9 +211,11 @@ def read_description(file: Path) -> Mapping[str, Any]:
         if len(content) > LARGEST_YAML:
             raise BadReference(f'{file} has more than {LARGEST_YAML} bytes: it is no description')
         described = yaml.safe_load(content)
+    except UserError:
+        raise
     except OSError as error:
         raise BadReference(f'{file} cannot be read: {reason(error)}') from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except Exception as error:  # PyYAML raises anything from IndexError to RecursionError
         raise BadReference(f'{file} is not valid YAML: {reason(error)}') from None
     if not isinstance(described, dict):
         raise BadReference(f'{file} describes no reference: it needs at least `image: FILE`')
@@ -248,7 +288,7 @@ def objects_in(described: Mapping[str, Any], size: tuple[int, int]) -> tuple[Mar
 def landmarks_in(described: Mapping[str, Any]) -> tuple[Landmark, ...]:
     """Return the named points."""
     landmarks = described.get('landmarks') or {}
-    if not isinstance(landmarks, dict):
+    if not isinstance(landmarks, dict) or not all(isinstance(n, SIMPLE) for n in landmarks):
         raise BadReference('landmarks is not a list of lines like `NAME: [x, y]`')
     return tuple(
         Landmark(str(name), *numbers(place, 2, f"landmark '{name}'", '[x, y]'))
@@ -264,20 +304,25 @@ def numbers(given: Any, count: int, what: str, form: str) -> list[float]:
 
 
 def number(given: Any, what: str) -> float:
-    """Return something as a number."""
+    """Return something as a number that is a place or a length."""
     try:
-        value = float(given)
-    except (TypeError, ValueError, OverflowError):
-        raise BadReference(f"the {what} has '{str(given)[:40]}' where a number belongs") from None
+        value = float(given) if isinstance(given, SIMPLE) else math.nan
+    except (ValueError, OverflowError):
+        value = math.nan
     if not math.isfinite(value):
-        raise BadReference(f'the {what} has {value}, which is not a place or a length')
+        shown = str(given)[:40] if isinstance(given, SIMPLE) else type(given).__name__
+        raise BadReference(f"the {what} has '{shown}' where a number belongs")
     return value
 
 
 def text(described: Mapping[str, Any], field: str) -> str:
     """Return a field as text; a YAML file may hold a name that looks like a number."""
     value = described.get(field)
-    return '' if value is None else str(value)
+    if value is None:
+        return ''
+    if not isinstance(value, SIMPLE):
+        raise BadReference(f'{field} is a {type(value).__name__}: write a text')
+    return str(value)
 
 
 def beside(file: Path, name: Any) -> Path:
@@ -287,18 +332,22 @@ def beside(file: Path, name: Any) -> Path:
     return file.parent / name
 
 
-def name_and_image(file: Path) -> tuple[str, Path]:
-    """Return the name of the reference in a YAML file, and its picture, as far as it tells."""
+def name_in(file: Path) -> str:
+    """Return the name of the reference in a YAML file; that of the file if it does not tell."""
+    try:
+        return text(read_description(file), 'id') or file.stem
+    except UserError:
+        return file.stem
+
+
+def pictures_in(file: Path) -> set[Path]:
+    """Return the picture and the mask that a YAML file names, as far as it tells."""
     try:
         described = read_description(file)
-        return text(described, 'id') or file.stem, beside(file, described.get('image'))
     except UserError:
-        return file.stem, file
-
-
-def named_in(described: Mapping[str, Any], folder: Path) -> set[Path]:
-    """Return the pictures that a description names."""
-    return {folder / described[field] for field in ('image', 'mask') if field in described}
+        return set()
+    names = (described.get('image'), described.get('mask'))
+    return {file.parent / name for name in names if isinstance(name, str) and name}
 
 
 def quoted(name: str) -> str:
@@ -310,18 +359,18 @@ def quoted(name: str) -> str:
     return f'{safe[:100]}%{hashlib.sha256(name.encode()).hexdigest()[:16]}'
 
 
-def pictures_of(folder: Path, name: str) -> list[Path]:
+def pictures_of(folder: Path, name: str) -> set[Path]:
     """Return the pictures that were written for a reference."""
     prefix = f'{quoted(name)}-'
     if not folder.is_dir():
-        return []
-    return [
+        return set()
+    return {
         file
         for file in folder.iterdir()
         if file.suffix == '.png'
         and file.name.startswith(prefix)
         and len(file.stem) == len(prefix) + 16
-    ]
+    }
 
 
 def write_picture(folder: Path, name: str, picture: np.ndarray) -> str:
@@ -336,7 +385,5 @@ def write_picture(folder: Path, name: str, picture: np.ndarray) -> str:
 def remove_quietly(files: Iterable[Path]) -> None:
     """Remove files that nothing refers to any more; what stays does no harm."""
     for file in files:
-        try:
+        with suppress(OSError):
             file.unlink(missing_ok=True)
-        except OSError:
-            continue

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from niom_ros.guidance.camera import CameraError
 from niom_ros.guidance.camera import CameraModel
 from niom_ros.guidance.landmarks import place_landmarks
 from niom_ros.guidance.landmarks import PlacedLandmark
@@ -60,8 +59,12 @@ def guide(
     image: np.ndarray,
     camera: CameraModel | None,
     options: GuideOptions,
+    no_camera: str = 'no camera_info has arrived',
 ) -> Guidance:
-    """Find the best of one or more references in a received RGB image."""
+    """Find the best of one or more references in a received RGB image.
+
+    Without a camera there is no pose; `no_camera` says why.
+    """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
     look = pipeline.look(rotation.upright(image))
@@ -79,7 +82,9 @@ def guide(
         options.landmark_mode,
         options.matching.limits.reprojection_error,
     )
-    pose, no_pose = pose_of(named, outcome, camera, width, height)
+    pose, no_pose = None, no_camera
+    if camera is not None:
+        pose, no_pose = pose_of(named, outcome, camera)
     return Guidance(
         outcome,
         upright,
@@ -98,23 +103,13 @@ def guide(
 
 
 def pose_of(
-    named: NamedReference,
-    outcome: MatchOutcome,
-    camera: CameraModel | None,
-    width: int,
-    height: int,
+    named: NamedReference, outcome: MatchOutcome, camera: CameraModel
 ) -> tuple[Pose | None, str]:
     """Return where a reference that was found is in space, or why that is not known."""
     if outcome.verdict.status is not Status.OK:
         return None, ''
     if not named.given.physical_width:
         return None, f"the physical_width of '{named.id}' is not known"
-    if camera is None:
-        return None, 'no camera_info has arrived'
-    try:
-        camera.check_image_size(width, height)
-    except CameraError as error:
-        return None, str(error)
     agreeing = outcome.verdict.inliers
     pose = find_pose(
         outcome.correspondences.reference_points[agreeing],

@@ -3,6 +3,7 @@
 from threading import Lock
 
 from niom_ros.errors import UserError
+from niom_ros.guidance.folder import FolderError
 from niom_ros.guidance.folder import ReferenceFolder
 from niom_ros.guidance.references import BadReference
 from niom_ros.guidance.references import GivenReference
@@ -22,35 +23,40 @@ class ReferenceLibrary:
     What is kept on disk is written first, so that a change that cannot be written is no change.
     """
 
-    def __init__(self, folder: ReferenceFolder | None = None) -> None:
+    def __init__(self, folder: ReferenceFolder | None = None, revision: int = 0) -> None:
         """Start empty; with a folder, every change is written to it as well."""
         self._folder = folder
         self._known: dict[str, NamedReference] = {}
         self._selected = ''
-        self._revision = 0
+        self._revision = revision  # of the last reference
         self._lock = Lock()
 
-    def add(self, given: GivenReference, reference: Reference) -> NamedReference:
+    def add(self, given: GivenReference, reference: Reference, file: str = '') -> NamedReference:
         """Take in a reference that already is on disk, or shall not be."""
         with self._lock:
-            return self._add(given, reference)
+            self._check_room(given.id)
+            return self._add(given, reference, file)
 
     def put(
         self, given: GivenReference, reference: Reference, select: bool = True
-    ) -> NamedReference:
-        """Keep a reference, in place of an earlier one of its name."""
+    ) -> tuple[NamedReference, str]:
+        """Keep a reference, in place of an earlier one of its name.
+
+        Returns it, and what went wrong without hindering that, '' if nothing did.
+        """
         with self._lock:
-            if given.id not in self._known and len(self._known) >= MOST_REFERENCES:
-                raise BadReference(
-                    f'{MOST_REFERENCES} references are known already: remove one first'
-                )
+            self._check_room(given.id)
+            file, problem = '', ''
             if self._folder is not None:
-                self._folder.write(given)
+                file = str(self._folder.write(given))
                 if select:
-                    self._folder.write_selected(given.id)
+                    try:
+                        self._folder.write_selected(given.id)
+                    except FolderError as error:
+                        problem = f'after a restart it will not be selected: {error}'
             if select:
                 self._selected = given.id
-            return self._add(given, reference)
+            return self._add(given, reference, file), problem
 
     def choose(self, name: str) -> None:
         """Look for this reference, without remembering that on disk."""
@@ -88,10 +94,10 @@ class ReferenceLibrary:
         with self._lock:
             return tuple(self._known[name] for name in sorted(self._known))
 
-    def file_of(self, name: str) -> str:
-        """Return where a reference is kept on disk, '' if it is not."""
-        file = self._folder.file_of(name) if self._folder is not None else None
-        return str(file) if file is not None and file.is_file() else ''
+    @property
+    def revision(self) -> int:
+        """Return the revision of the last reference that was set."""
+        return self._revision
 
     def why_nothing_is_sought(self) -> str:
         """Say why there is nothing to look for, and what to do about it."""
@@ -100,9 +106,13 @@ class ReferenceLibrary:
             return 'nothing to look for: call ~/set_reference'
         return f'none is selected of {listed(names)}: call ~/select_reference'
 
-    def _add(self, given: GivenReference, reference: Reference) -> NamedReference:
+    def _check_room(self, name: str) -> None:
+        if name not in self._known and len(self._known) >= MOST_REFERENCES:
+            raise BadReference(f'{MOST_REFERENCES} references are known already: remove one first')
+
+    def _add(self, given: GivenReference, reference: Reference, file: str) -> NamedReference:
         self._revision += 1
-        named = NamedReference(given, reference, self._revision)
+        named = NamedReference(given, reference, self._revision, file)
         self._known[given.id] = named
         return named
 

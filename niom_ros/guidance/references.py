@@ -90,6 +90,7 @@ class NamedReference:
     given: GivenReference
     reference: Reference
     revision: int  # grows with every reference that was set
+    file: str = ''  # where it is on disk; '': nowhere
 
     @property
     def id(self) -> str:

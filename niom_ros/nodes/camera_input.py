@@ -1,7 +1,9 @@
 """The camera as the matcher hears it: the newest frame, its calibration, and what is wrong."""
 
 from collections.abc import Callable
-from threading import Lock
+import math
+from threading import RLock
+import time
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
@@ -13,6 +15,7 @@ from rclpy.qos import ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image
+from std_msgs.msg import Header
 
 from niom_ros.guidance.camera import CameraModel
 from niom_ros.nodes.newest_frame import NewestFrame
@@ -30,53 +33,63 @@ class CameraInput:
         self._group = group
         self._on_frame = on_frame
         self._subscriptions: list[Any] = []
-        self._lock = Lock()
+        self._lock = RLock()
         self._info: CameraInfo | None = None
         self._model: tuple[bool, CameraModel] | None = None
         self.frames: NewestFrame[Image | CompressedImage] = NewestFrame()
         self.stamps = StampOrder()
         self.topic = ''
         self.incompatible = ''  # why a publisher does not connect, and what to do
+        self.ignored = -math.inf  # when a frame came whose stamp was not new
 
     def open(self, transport: str, reliable: bool) -> None:
         """Subscribe, in place of an earlier subscription; what was received stays."""
-        self.close()
-        self.incompatible = ''
         topic = self._node.resolve_topic_name('image')
         if transport == 'compressed':
             # A remapping of `image` does not reach `image/compressed` by itself.
             topic += '/compressed'
-        self.topic = topic
         quality = QoSProfile(
             depth=1,
             reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         )
         # Best effort, because to that every publisher connects.
         calibration = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self._subscriptions = [
-            self._node.create_subscription(
-                IMAGE_TYPES[transport],
-                topic,
-                self._on_image,
-                quality,
-                callback_group=self._group,
-                event_callbacks=SubscriptionEventCallbacks(incompatible_qos=self._on_incompatible),
-            ),
-            self._node.create_subscription(
-                CameraInfo, 'camera_info', self._on_info, calibration, callback_group=self._group
-            ),
-        ]
+        events = SubscriptionEventCallbacks(incompatible_qos=self._on_incompatible)
+        with self._lock:
+            self.close()
+            self.incompatible = ''
+            self.topic = topic
+            self._subscriptions = [
+                self._node.create_subscription(
+                    IMAGE_TYPES[transport],
+                    topic,
+                    self._on_image,
+                    quality,
+                    callback_group=self._group,
+                    event_callbacks=events,
+                ),
+                self._node.create_subscription(
+                    CameraInfo,
+                    'camera_info',
+                    self._on_info,
+                    calibration,
+                    callback_group=self._group,
+                ),
+            ]
 
     def close(self) -> None:
         """Stop listening."""
-        for subscription in self._subscriptions:
-            self._node.destroy_subscription(subscription)
-        self._subscriptions = []
+        with self._lock:
+            for subscription in self._subscriptions:
+                self._node.destroy_subscription(subscription)
+            self._subscriptions = []
 
     def restart(self) -> None:
-        """Forget frames and counts, for a new worker."""
-        self.frames = NewestFrame()
-        self.stamps = StampOrder()
+        """Forget all that was received, for a new worker."""
+        with self._lock:
+            self.frames = NewestFrame()
+            self.stamps = StampOrder()
+            self._info = self._model = None
 
     def camera_model(self, rectified: bool) -> CameraModel | None:
         """Return the calibration, None if none has arrived; refuses one that has no meaning."""
@@ -93,11 +106,15 @@ class CameraInput:
 
     def _on_image(self, message: Image | CompressedImage) -> None:
         stamp = message.header.stamp
-        if self.stamps.accept(stamp.sec * 10**9 + stamp.nanosec):
-            self.frames.put(message)
-            self._on_frame()
+        if not self.stamps.accept(stamp.sec * 10**9 + stamp.nanosec):
+            self.ignored = time.monotonic()
+            return
+        self.incompatible = ''  # whoever it was, this one is not
+        self.frames.put(message)
+        self._on_frame()
 
     def _on_info(self, info: CameraInfo) -> None:
+        info.header = Header()  # whose stamp changes while the camera stays the same
         with self._lock:
             if info != self._info:
                 self._info, self._model = info, None

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 import resource
+import time
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from diagnostic_msgs.msg import KeyValue
@@ -43,6 +44,12 @@ def camera_status(
         silence = min(silence, summary.seconds_since_image)
     if camera.incompatible and silence > timeout:
         level, message = ERROR, camera.incompatible
+    elif silence > timeout and time.monotonic() - camera.ignored < timeout:
+        level = ERROR
+        message = (
+            f'images arrive on {camera.topic}, but their stamps are not newer than those before: '
+            'check the clock of the camera, and whether there are two'
+        )
     elif silence > timeout:
         level, message = ERROR, no_image(node, camera, silence)
     elif silence > 1 and not received:

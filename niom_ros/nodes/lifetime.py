@@ -24,7 +24,8 @@ CALLBACK_THREADS = 4  # so that a service that takes long keeps no other one wai
 def run_node(create: Callable[[], Node]) -> NoReturn:
     """Create a node, run it until it is told to stop, and end the process with its exit code.
 
-    A method `start` of the node runs beside its callbacks; what it raises ends the node.
+    A method `start` of the node runs beside its callbacks, and what it raises ends the node; a
+    method `stop` lets its own threads end.
     """
     node = executor = None
     code = 0
@@ -55,6 +56,8 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
         if executor is not None:
             # rclpy leaves the threads of its pool waiting for ever.
             executor._executor.shutdown(wait=False, cancel_futures=True)
+        if node is not None and hasattr(node, 'stop'):
+            node.stop()
         wait_for_threads()
         if node is not None:
             node.destroy_node()

@@ -51,6 +51,11 @@ class NewestFrame(Generic[Frame]):
             self._changed.notify_all()
 
     @property
+    def closed(self) -> bool:
+        """Tell whether the worker shall end."""
+        return self._closed
+
+    @property
     def counts(self) -> tuple[int, int]:
         """Return how many frames were received and how many of them dropped."""
         with self._changed:

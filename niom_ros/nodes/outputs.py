@@ -82,9 +82,13 @@ class Outputs:
         if self._transforms is not None:
             self._node.destroy_publisher(self._transforms.pub_tf)
 
-    def publish_reference(self, named: NamedReference) -> None:
-        """Show what is looked for, also to those who ask later."""
-        header = Header(stamp=self._node.get_clock().now().to_msg(), frame_id=named.id)
+    def publish_reference(self, named: NamedReference | None) -> None:
+        """Show what is looked for, also to those who ask later; an empty image: nothing."""
+        header = Header(stamp=self._node.get_clock().now().to_msg())
+        if named is None:
+            self._reference_image.publish(Image(header=header))
+            return
+        header.frame_id = named.id
         self._reference_image.publish(rgb_to_message(named.given.image, header))
 
     def publish(
@@ -116,7 +120,9 @@ class Outputs:
     def _transform(self, stamped: PoseWithCovarianceStamped, name: str) -> TransformStamped:
         place = stamped.pose.pose
         transform = TransformStamped(header=stamped.header)
-        transform.child_frame_id = f'{self._node.get_name()}/{name}'
+        # With the namespace, so that two cameras do not fight over a frame.
+        node = self._node.get_fully_qualified_name().lstrip('/')
+        transform.child_frame_id = f'{node}/{name}'
         translation = transform.transform.translation
         translation.x, translation.y, translation.z = (
             place.position.x,

@@ -131,7 +131,7 @@ def fill_answer(response: SetReference.Response, named: NamedReference) -> None:
         )
 
 
-def reference_info(named: NamedReference, selected: bool, file: str) -> ReferenceInfo:
+def reference_info(named: NamedReference, selected: bool) -> ReferenceInfo:
     """Return what the list of references says about one."""
     given, reference = named.given, named.reference
     width, height = given.size
@@ -148,7 +148,7 @@ def reference_info(named: NamedReference, selected: bool, file: str) -> Referenc
         weights_from=reference.scene.source,
         landmark_names=[mark.name for mark in given.landmarks],
         physical_width=given.physical_width,
-        file=file,
+        file=named.file,
     )
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections import deque
 from dataclasses import dataclass
 from dataclasses import field
+import math
 from statistics import median
 from threading import Lock
 import time
@@ -19,7 +20,7 @@ class Result:
     """What one frame took."""
 
     finished: float  # seconds of the steady clock
-    latency: float  # seconds from the image's stamp to publishing
+    latency: float  # seconds from the image's stamp to publishing; NaN: it has no stamp
     stages: dict[str, float]
 
 
@@ -79,13 +80,14 @@ class Statistics:
             last_image = self._images[-1] if self._images else None
             images = [arrived for arrived in self._images if now - arrived <= WINDOW]
             results = [result for result in self._results if now - result.finished <= WINDOW]
+            known = [result.latency for result in results if not math.isnan(result.latency)]
             span = max(1.0, min(WINDOW, now - self._started))
             names = dict.fromkeys(name for result in results for name in result.stages)
             return Summary(
                 None if last_image is None else now - last_image,
                 len(images) / span,
                 len(results) / span,
-                median(result.latency for result in results) if results else None,
+                median(known) if known else None,
                 {
                     name: median(r.stages[name] for r in results if name in r.stages)
                     for name in names

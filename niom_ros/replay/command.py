@@ -226,26 +226,31 @@ class FrameMatcher:
                 raise ImageError(image.problem)
             rgb = message_to_rgb(message)
             size = rgb.shape[1], rgb.shape[0]
-            camera = self._camera_of(image.camera_info)
+            camera = self._camera_of(image.camera_info, *size)
             options = self._job.options
-            return guide(self._pipeline, self.references, rgb, camera, options), size
+            why = self.camera_problem or 'there is no camera_info'
+            found = guide(self._pipeline, self.references, rgb, camera, options, why)
+            return found, size
         except ImageError as error:
             reason = f'the camera image cannot be used: {error}'
             return no_guidance(Status.BAD_IMAGE, reason), size
         except Exception as error:  # one bad image must not end the work on all others
             return no_guidance(Status.FAULT, f'this image made niom fail: {error!r}'), size
 
-    def _camera_of(self, info: Any) -> CameraModel | None:
-        """Return the calibration of the camera, None if there is none or it has no meaning."""
+    def _camera_of(self, info: Any, width: int, height: int) -> CameraModel | None:
+        """Return the calibration of the camera, None if there is none or it does not fit."""
         last, camera = self._camera
-        if info is not last:
-            camera = None
-            try:
+        try:
+            if info is not last:
+                self._camera = info, None
                 camera = CameraModel.of_message(info, self._job.rectified_image)
-            except CameraError as error:
-                self.camera_problem = str(error)
-            self._camera = info, camera
-        return camera
+                self._camera = info, camera
+            if camera is not None:
+                camera.check_image_size(width, height)
+            return camera
+        except CameraError as error:
+            self.camera_problem = str(error)
+            return None
 
 
 def messages_of(guidance: Guidance, frame: FrameInfo) -> dict[str, Any]:
