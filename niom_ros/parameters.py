@@ -1,6 +1,6 @@
 """What users can set, in one table: type, default, description and range.
 
-The nodes declare these as ROS parameters, and `niom match` takes them as options.
+The nodes declare these as ROS parameters; `niom match` and `niom replay` take them as options.
 """
 
 from collections.abc import Iterable
@@ -333,7 +333,7 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'publish_tf',
         True,
-        'Publish the pose on /tf as well, as child frame NODE/ID, where tf2_ros is installed.',
+        'Publish the pose on /tf as well, as frame NAMESPACE/NODE/ID, where tf2_ros is installed.',
         live=True,
     ),
     Parameter(

@@ -52,7 +52,7 @@ LARGEST_ERRORS = {
     'mean position error in mm': 10.0,
 }
 PHOTO_WIDTH = 0.3  # metres, as the virtual camera has it
-LANDMARKS = {'coffee': (290.0, 150.0), 'handle': (224.0, 312.0), 'spoon': (362.0, 312.0)}
+LANDMARKS = {'coffee': (290.0, 150.0), 'handle': (226.0, 275.0), 'spoon': (362.0, 305.0)}
 FEWEST_RESULTS = 5  # a slow or busy machine may not reach the number that was asked for
 PICTURE_TOPICS = ('debug_image', 'overlay_image', 'heatmap_image')
 PICTURES = 3  # of each

@@ -1,0 +1,141 @@
+"""What a configured matcher has: its networks, its references and its outputs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rclpy.lifecycle import LifecycleNode
+import torch
+
+from niom_ros.errors import UserError
+from niom_ros.guidance.folder import read_reference
+from niom_ros.guidance.folder import ReferenceFolder
+from niom_ros.guidance.library import ReferenceLibrary
+from niom_ros.guidance.references import BadReference
+from niom_ros.guidance.references import NamedReference
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.nodes.outputs import Outputs
+from niom_ros.parameters import guide_options_of
+from niom_ros.parameters import settings_of
+from niom_ros.settings import default_threads
+from niom_ros.settings import GuideOptions
+from niom_ros.settings import SettingsError
+
+
+@dataclass(frozen=True)
+class Live:
+    """The parameters as they are now; a frame sees one such state from beginning to end."""
+
+    values: dict[str, Any]
+    options: GuideOptions
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> 'Live':
+        """Return what the values of parameters mean."""
+        return cls(values, guide_options_of(values))
+
+    @property
+    def transport(self) -> tuple[str, bool]:
+        """Return how images are to be received."""
+        return self.values['image_transport'], self.values['reliable_image']
+
+    @property
+    def fewest_keypoints(self) -> int:
+        """Return how many points a reference must have to be found again."""
+        return self.options.matching.limits.min_inliers
+
+
+@dataclass(frozen=True)
+class Configured:
+    """All that is loaded in `configure` and freed in `cleanup`."""
+
+    pipeline: Pipeline
+    library: ReferenceLibrary
+    outputs: Outputs
+    folder: ReferenceFolder | None
+
+    def sought(self, live: Live) -> tuple[NamedReference, ...]:
+        """Return the references that frames are compared with."""
+        if live.values['match_all']:
+            return self.library.all()
+        selected = self.library.selected
+        return () if selected is None else (selected,)
+
+    def close(self) -> None:
+        """Close the outputs and let others use the folder."""
+        self.outputs.close()
+        if self.folder is not None:
+            self.folder.release()
+
+
+def configure(
+    node: LifecycleNode, live: Live, revision: int, report: Callable[[str], None]
+) -> Configured:
+    """Load the networks and the references that the parameters name, and open the outputs.
+
+    Revisions of references go on from the given one. What can be left out is reported.
+    """
+    values = live.values
+    torch.set_num_threads(values['threads'] or default_threads())
+    pipeline = Pipeline(settings_of(values))
+    folder = folder_of(values)
+    try:
+        kept_in = folder if values['keep_references'] else None
+        library = ReferenceLibrary(kept_in, revision)
+        loader = ReferenceLoader(library, pipeline, live.fewest_keypoints)
+        if folder is not None:
+            loader.load_folder(folder, report)
+        if values['reference_path']:
+            library.choose(loader.load(values['reference_path']).id)
+        outputs = Outputs(node)
+    except BaseException:
+        if folder is not None:
+            folder.release()
+        raise
+    if library.selected is not None:
+        outputs.publish_reference(library.selected)
+    return Configured(pipeline, library, outputs, folder)
+
+
+def folder_of(values: dict[str, Any]) -> ReferenceFolder | None:
+    """Return the folder with references, claimed if they are to be kept there."""
+    if not values['reference_folder']:
+        if values['keep_references']:
+            raise SettingsError('keep_references needs a folder: set reference_folder')
+        return None
+    folder = ReferenceFolder(values['reference_folder'])
+    if values['keep_references']:
+        folder.claim()
+    return folder
+
+
+class ReferenceLoader:
+    """Takes references from files into a library."""
+
+    def __init__(
+        self, library: ReferenceLibrary, pipeline: Pipeline, fewest_keypoints: int
+    ) -> None:
+        self._library = library
+        self._pipeline = pipeline
+        self._fewest_keypoints = fewest_keypoints
+
+    def load(self, file: str | Path) -> NamedReference:
+        """Load a reference, in place of an earlier one of its name."""
+        given = read_reference(file)
+        reference = given.prepared_by(self._pipeline, self._fewest_keypoints)
+        return self._library.add(given, reference, str(file))
+
+    def load_folder(self, folder: ReferenceFolder, report: Callable[[str], None]) -> None:
+        """Load all references of a folder but those that are broken, which are reported."""
+        known: dict[str, Path] = {}
+        for name, file in folder.files():
+            try:
+                if name in known:
+                    raise BadReference(f"{file} and {known[name]} are both '{name}': rename one")
+                known[self.load(file).id] = file
+            except UserError as error:
+                report(f'a reference was left out: {error}')
+        selected = folder.selected()
+        if selected in known or len(known) == 1:
+            self._library.choose(selected if selected in known else next(iter(known)))

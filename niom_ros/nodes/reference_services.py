@@ -1,0 +1,173 @@
+"""The services with which clients set, select, remove and list references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import traceback
+from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+
+from niom_ros.guidance.camera_images import message_to_rgb
+from niom_ros.guidance.rotation import Rotation
+from niom_ros.matching.images import read_image
+from niom_ros.nodes.configuration import Configured
+from niom_ros.nodes.reference_request import check_request
+from niom_ros.nodes.reference_request import fill_answer
+from niom_ros.nodes.reference_request import given_reference
+from niom_ros.nodes.reference_request import NoCameraImage
+from niom_ros.nodes.reference_request import NotReady
+from niom_ros.nodes.reference_request import reference_info
+from niom_ros.nodes.reference_request import refusal
+from niom_ros.srv import ListReferences
+from niom_ros.srv import RemoveReference
+from niom_ros.srv import SelectReference
+from niom_ros.srv import SetReference
+
+if TYPE_CHECKING:
+    from niom_ros.nodes.matcher_node import MatcherNode
+
+OLDEST_CURRENT_FRAME = 5.0  # seconds since it arrived
+
+Answer = Any  # a response of one of the services
+
+
+class ReferenceServices:
+    """Offers the services of a matcher; each call is answered, whatever happens."""
+
+    def __init__(self, node: MatcherNode) -> None:
+        """Offer them; they refuse with a reason until the node is configured."""
+        self._node = node
+        # A list is answered also while a reference is being prepared, which takes a while.
+        changes, lists = MutuallyExclusiveCallbackGroup(), MutuallyExclusiveCallbackGroup()
+        for kind, name, callback, group in (
+            (SetReference, '~/set_reference', self._set, changes),
+            (SelectReference, '~/select_reference', self._select, changes),
+            (RemoveReference, '~/remove_reference', self._remove, changes),
+            (ListReferences, '~/list_references', self._list, lists),
+        ):
+            node.create_service(kind, name, callback, callback_group=group)
+
+    def _answer(self, name: str, response: Answer, act: Callable[[Configured], str]) -> Answer:
+        """Answer a service that changes references; a refusal says why and changes nothing."""
+        log = self._node.get_logger()
+        try:
+            # After a transition that is under way: at the start, the networks are still loading.
+            with self._node.changes:
+                if self._node.configured is None:
+                    raise NotReady(self._why_not_ready())
+                response.message = act(self._node.configured)
+            response.success = True
+            log.info(f'{name}: {response.message}')
+        except Exception as error:  # whatever it is, the caller gets an answer
+            response.success = False
+            response.error, reason = refusal(error, type(response))
+            if response.error == response.FAULT:
+                log.error(traceback.format_exc())
+            response.message = f'refused: {reason}'
+            configured = self._node.configured
+            if configured is not None and (selected := configured.library.selected) is not None:
+                response.message += f" (still looking for '{selected.id}')"
+            log.warning(f'{name} {response.message}')
+        return response
+
+    def _set(
+        self, request: SetReference.Request, response: SetReference.Response
+    ) -> SetReference.Response:
+        def act(configured: Configured) -> str:
+            check_request(request)
+            given = given_reference(request, self._requested_picture(request, response))
+            fewest = self._node.live.fewest_keypoints
+            reference = given.prepared_by(configured.pipeline, fewest)
+            library = configured.library
+            named, problem = library.put(given, reference, select=not request.keep_selection)
+            fill_answer(response, named)
+            if problem:
+                response.warnings.append(problem)
+            looking = f"'{named.id}' is kept for later"
+            if library.selected is named:
+                configured.outputs.publish_reference(named)
+                looking = f"looking for '{named.id}'"
+            return (
+                f'{looking}, {response.width} x {response.height} pixels with '
+                f'{response.keypoints} keypoints; weights from {response.weights_from}'
+            )
+
+        return self._answer('set_reference', response, act)
+
+    def _requested_picture(
+        self, request: SetReference.Request, response: SetReference.Response
+    ) -> np.ndarray:
+        if request.path:
+            return read_image(request.path, request.page)
+        if request.use_current_frame:
+            return self._current_frame(response)
+        return message_to_rgb(request.image)
+
+    def _current_frame(self, response: SetReference.Response) -> np.ndarray:
+        """Return what the camera sees now, upright."""
+        message = self._node.camera.frames.newest(OLDEST_CURRENT_FRAME)
+        if message is None:
+            if self._node.state != 'active':
+                raise NoCameraImage(
+                    f'the node is {self._node.state} and hears no camera: activate it'
+                )
+            raise NoCameraImage(
+                f'no camera image arrived in the last {OLDEST_CURRENT_FRAME:.0f} s on '
+                f'{self._node.camera.topic}: check the camera and its topic'
+            )
+        response.header = message.header
+        image = message_to_rgb(message)
+        degrees = self._node.live.options.rotation
+        return Rotation(degrees, image.shape[1], image.shape[0]).upright(image)
+
+    def _select(
+        self, request: SelectReference.Request, response: SelectReference.Response
+    ) -> SelectReference.Response:
+        def act(configured: Configured) -> str:
+            named = configured.library.select(request.id)
+            response.revision = named.revision
+            configured.outputs.publish_reference(named)
+            return f"looking for '{named.id}'"
+
+        return self._answer('select_reference', response, act)
+
+    def _remove(
+        self, request: RemoveReference.Request, response: RemoveReference.Response
+    ) -> RemoveReference.Response:
+        def act(configured: Configured) -> str:
+            library = configured.library
+            removed = library.remove(request.id)
+            if library.selected is None:
+                configured.outputs.publish_reference(None)
+                return f"'{removed.id}' is removed; {library.why_nothing_is_sought()}"
+            return f"'{removed.id}' is removed; still looking for '{library.selected.id}'"
+
+        return self._answer('remove_reference', response, act)
+
+    def _list(
+        self, _: ListReferences.Request, response: ListReferences.Response
+    ) -> ListReferences.Response:
+        configured = self._node.configured
+        if configured is None:
+            response.message = self._why_not_ready()
+            return response
+        selected = configured.library.selected
+        response.success = True
+        response.selected_id = selected.id if selected else ''
+        response.match_all = self._node.live.values['match_all']
+        response.references = [
+            reference_info(named, named.id == response.selected_id)
+            for named in configured.library.all()
+        ]
+        count = len(response.references)
+        response.message = f'{count} reference{"" if count == 1 else "s"}'
+        return response
+
+    def _why_not_ready(self) -> str:
+        if self._node.state == 'finalized':
+            return 'the node is finalized: start it again'
+        name = self._node.get_fully_qualified_name()
+        return f'the node is {self._node.state}: ros2 lifecycle set {name} configure'
