@@ -175,7 +175,7 @@ def coefficients(info: Any) -> np.ndarray:
     if model not in COEFFICIENTS:
         raise CameraError(
             f"camera_info has the unknown distortion model '{model}': use one of "
-            f'{", ".join(filter(None, COEFFICIENTS))}, or rectified images'
+            f'{", ".join(filter(None, COEFFICIENTS))}, or rectified images and set rectified_image'
         )
     values = np.asarray(info.d, np.float64).ravel()
     if not model and not values.any():
@@ -184,7 +184,8 @@ def coefficients(info: Any) -> np.ndarray:
         counts = ' or '.join(str(count) for count in COEFFICIENTS[model])
         raise CameraError(
             f"d in camera_info must be {counts} finite numbers for the model '{model}', but is "
-            f'{values.tolist()}: calibrate the camera again, or use rectified images'
+            f'{values.tolist()}: calibrate the camera again, or use rectified images and set '
+            'rectified_image'
         )
     return values
 
@@ -197,7 +198,7 @@ def rotation(info: Any) -> np.ndarray:
     if not np.allclose(matrix @ matrix.T, np.eye(3), atol=1e-3) or np.linalg.det(matrix) < 0:
         raise CameraError(
             f'r in camera_info is no rotation, but {matrix.ravel().tolist()}: '
-            'calibrate the camera again, or use rectified images'
+            'calibrate the camera again, or use rectified images and set rectified_image'
         )
     return matrix
 

@@ -52,7 +52,7 @@ def camera_status(
         )
     elif silence > timeout:
         level, message = ERROR, no_image(node, camera, silence)
-    elif silence > 1 and not received:
+    elif not received:
         level, message = WARN, f'waiting for the first image on {camera.topic}'
     elif camera.incompatible:
         level, message = WARN, camera.incompatible
