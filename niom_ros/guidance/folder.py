@@ -12,7 +12,9 @@ a power cut.
 
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Set
 from contextlib import suppress
+from dataclasses import dataclass
 import fcntl
 import hashlib
 import math
@@ -42,6 +44,7 @@ PICTURES = 'pictures'
 SELECTED = 'selected'
 IMAGE_SUFFIXES = ('.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.bmp')
 YAML_SUFFIXES = ('.yaml', '.yml')
+PICTURE_FIELDS = ('image', 'mask')
 LOCK = '.lock'
 LARGEST_YAML = 1_000_000  # bytes
 SIMPLE = (str, int, float, bool)  # values of YAML that are not built of others
@@ -53,6 +56,15 @@ FIELDS = (
 
 class FolderError(UserError):
     """The folder of references cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A reference of a folder."""
+
+    name: str
+    file: Path  # a YAML file or a plain image
+    pictures: frozenset[Path] = frozenset()  # that a YAML file names
 
 
 class ReferenceFolder:
@@ -83,22 +95,24 @@ class ReferenceFolder:
 
     def files(self) -> list[tuple[str, Path]]:
         """Return name and file of every reference: YAML files, then images that none names."""
+        return [(entry.name, entry.file) for entry in self._entries()]
+
+    def _entries(self) -> list[Entry]:
+        """Read what is here, each file once."""
         try:
-            entries = sorted(self.path.iterdir())
+            files = sorted(self.path.iterdir())
         except OSError as error:
             raise FolderError(
                 f'the reference_folder {self.path} cannot be read ({reason(error)}): '
                 'name a folder that exists'
             ) from None
-        descriptions = [file for file in entries if file.suffix in YAML_SUFFIXES]
-        files = [(name_in(file), file) for file in descriptions]
-        taken = {name for name, _ in files}
-        described = {picture for file in descriptions for picture in pictures_in(file)}
-        for file in entries:
-            is_image = file.suffix.lower() in IMAGE_SUFFIXES
-            if is_image and file not in described and file.stem not in taken:
-                files.append((file.stem, file))
-        return files
+        entries = [entry_in(file) for file in files if file.suffix in YAML_SUFFIXES]
+        taken = {entry.name for entry in entries}
+        described = {picture for entry in entries for picture in entry.pictures}
+        for file in files:
+            if is_image(file) and file not in described and file.stem not in taken:
+                entries.append(Entry(file.stem, file))
+        return entries
 
     def selected(self) -> str:
         """Return the name of the reference that was looked for last, '' if that is not known."""
@@ -112,22 +126,23 @@ class ReferenceFolder:
         pictures = self.path / PICTURES
         try:
             pictures.mkdir(parents=True, exist_ok=True)
-            former = dict(self.files()).get(given.id)
+            entries = self._entries()
             # The file that a person wrote keeps its name.
-            file = self.path / f'{quoted(given.id)}.yaml'
-            if former is not None and former.suffix in YAML_SUFFIXES:
-                file = former
-            outdated = pictures_in(file) if file == former else set()
+            former = entry_of(entries, given.id)
+            if former is None or former.file.suffix not in YAML_SUFFIXES:
+                former = Entry(given.id, self.path / f'{quoted(given.id)}.yaml')
             described = described_by(given)
             described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
             if given.mask is not None:
                 described['mask'] = f'{PICTURES}/{write_picture(pictures, given.id, given.mask)}'
             content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
-            write_atomically(file, content.encode())
+            write_atomically(former.file, content.encode())
         except OSError as error:
             raise self._unwritable(error) from None
-        remove_quietly(self._own(outdated | pictures_of(pictures, given.id)))
-        return file
+        written = {self.path / described[field] for field in PICTURE_FIELDS if field in described}
+        outdated = former.pictures | pictures_of(pictures, given.id)
+        remove_quietly(self._only_of(former, outdated, entries) - written)
+        return former.file
 
     def write_selected(self, name: str) -> None:
         """Remember which reference is looked for."""
@@ -138,39 +153,30 @@ class ReferenceFolder:
 
     def remove(self, name: str) -> None:
         """Remove a reference with its pictures, as far as these lie here and are only its own."""
-        file = dict(self.files()).get(name)
-        if file is None:
+        entries = self._entries()
+        removed = entry_of(entries, name)
+        if removed is None:
             return
-        pictures = pictures_in(file) if file.suffix in YAML_SUFFIXES else set()
-        pictures |= pictures_of(self.path / PICTURES, name)
-        # An image for which the YAML file stood would be a reference again.
-        pictures |= {
-            image
-            for image in self.path.iterdir()
-            if image.suffix.lower() in IMAGE_SUFFIXES and image.stem == name
-        }
-        pictures = self._own(pictures, file)
         try:
+            # An image for which a YAML file stands would be a reference again.
+            images = {file for file in self.path.iterdir() if is_image(file) and file.stem == name}
+            named = removed.pictures | images | pictures_of(self.path / PICTURES, name)
+            pictures = self._only_of(removed, named, entries)
             for picture in pictures:
                 if picture.parent == self.path:
                     picture.unlink(missing_ok=True)
-            file.unlink(missing_ok=True)
+            removed.file.unlink(missing_ok=True)
         except OSError as error:
             raise FolderError(
                 f"cannot remove '{name}' from {self.path} ({reason(error)}): change permissions"
             ) from None
         remove_quietly(pictures)
 
-    def _own(self, pictures: set[Path], file: Path | None = None) -> set[Path]:
-        """Return those pictures that lie here and that no YAML file names but, perhaps, this."""
-        named = {
-            picture
-            for _, other in self.files()
-            if other.suffix in YAML_SUFFIXES and other != file
-            for picture in pictures_in(other)
-        }
+    def _only_of(self, entry: Entry, pictures: Set[Path], entries: Iterable[Entry]) -> set[Path]:
+        """Return those pictures that lie here and that no other reference names."""
+        others = {p for other in entries if other.file != entry.file for p in other.pictures}
         folder = self.path.resolve()
-        return {p for p in pictures - named if p.resolve().is_relative_to(folder)}
+        return {p for p in pictures - others if p.resolve().is_relative_to(folder)}
 
     def _unwritable(self, error: OSError) -> FolderError:
         return FolderError(
@@ -332,22 +338,27 @@ def beside(file: Path, name: Any) -> Path:
     return file.parent / name
 
 
-def name_in(file: Path) -> str:
-    """Return the name of the reference in a YAML file; that of the file if it does not tell."""
-    try:
-        return text(read_description(file), 'id') or file.stem
-    except UserError:
-        return file.stem
-
-
-def pictures_in(file: Path) -> set[Path]:
-    """Return the picture and the mask that a YAML file names, as far as it tells."""
+def entry_in(file: Path) -> Entry:
+    """Return what a YAML file says about its reference, as far as it can be read."""
     try:
         described = read_description(file)
     except UserError:
-        return set()
-    names = (described.get('image'), described.get('mask'))
-    return {file.parent / name for name in names if isinstance(name, str) and name}
+        return Entry(file.stem, file)
+    name = described.get('id')
+    name = str(name) if isinstance(name, SIMPLE) else ''
+    pictures = (described.get(field) for field in PICTURE_FIELDS)
+    named = (picture for picture in pictures if isinstance(picture, str) and picture)
+    return Entry(name or file.stem, file, frozenset(file.parent / picture for picture in named))
+
+
+def entry_of(entries: Iterable[Entry], name: str) -> Entry | None:
+    """Return the reference of a name, if there is one."""
+    return next((entry for entry in entries if entry.name == name), None)
+
+
+def is_image(file: Path) -> bool:
+    """Tell whether a file may be a plain image."""
+    return file.suffix.lower() in IMAGE_SUFFIXES
 
 
 def quoted(name: str) -> str:
