@@ -158,6 +158,33 @@ class CameraModel:
         return image_points[:, 0]
 
 
+class Calibration:
+    """The camera that a camera_info describes, worked out once for as long as that stays."""
+
+    def __init__(self) -> None:
+        self._source: tuple[Any, bool] | None = None
+        self._camera: CameraModel | None = None
+        self._problem = ''
+
+    def camera_for(
+        self, info: Any, rectified: bool, width: int, height: int
+    ) -> tuple[CameraModel | None, str]:
+        """Return the camera that took an image of this size, or why that is not known."""
+        if self._source is None or self._source[0] is not info or self._source[1] != rectified:
+            self._source, self._camera, self._problem = (info, rectified), None, ''
+            try:
+                self._camera = CameraModel.of_message(info, rectified)
+            except CameraError as error:
+                self._problem = str(error)
+        if self._camera is None:
+            return None, self._problem
+        try:
+            self._camera.check_image_size(width, height)
+            return self._camera, ''
+        except CameraError as error:
+            return None, str(error)
+
+
 def as_matrix(info: Any, name: str, columns: int) -> np.ndarray:
     """Return a matrix of camera_info with three rows."""
     values = np.asarray(getattr(info, name), np.float64).ravel()

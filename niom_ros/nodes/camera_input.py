@@ -17,6 +17,7 @@ from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
+from niom_ros.guidance.camera import Calibration
 from niom_ros.guidance.camera import CameraModel
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.stamp_order import StampOrder
@@ -35,7 +36,7 @@ class CameraInput:
         self._subscriptions: list[Any] = []
         self._lock = RLock()
         self._info: CameraInfo | None = None
-        self._model: tuple[bool, CameraModel] | None = None
+        self._calibration = Calibration()
         self.frames: NewestFrame[Image | CompressedImage] = NewestFrame()
         self.stamps = StampOrder()
         self.topic = ''
@@ -89,16 +90,17 @@ class CameraInput:
         with self._lock:
             self.frames = NewestFrame()
             self.stamps = StampOrder()
-            self._info = self._model = None
+            self._info = None
 
-    def camera_model(self, rectified: bool) -> CameraModel | None:
-        """Return the calibration, None if none has arrived; refuses one that has no meaning."""
+    def camera_for(
+        self, rectified: bool, width: int, height: int
+    ) -> tuple[CameraModel | None, str]:
+        """Return the calibration of images of this size, or why there is none."""
         with self._lock:
             if self._info is None:
-                return None
-            if self._model is None or self._model[0] != rectified:
-                self._model = rectified, CameraModel.of_message(self._info, rectified)
-            return self._model[1]
+                topic = self._node.resolve_topic_name('camera_info')
+                return None, f'no camera_info has arrived on {topic}'
+            return self._calibration.camera_for(self._info, rectified, width, height)
 
     def has_calibration(self) -> bool:
         """Tell whether camera_info has arrived."""
@@ -117,7 +119,7 @@ class CameraInput:
         info.header = Header()  # whose stamp changes while the camera stays the same
         with self._lock:
             if info != self._info:
-                self._info, self._model = info, None
+                self._info = info
 
     def _on_incompatible(self, event: QoSRequestedIncompatibleQoSInfo) -> None:
         self.incompatible = (

@@ -11,7 +11,6 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image
 
-from niom_ros.errors import UserError
 from niom_ros.guidance.camera import CameraModel
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.guide import Guidance
@@ -106,7 +105,9 @@ class FrameWorker:
                 return no_guidance(Status.STALE, too_old), size, None
             image = message_to_rgb(message)
             size = image.shape[1], image.shape[0]
-            camera, no_camera = self._camera_model(live, *size)
+            camera, no_camera = self._camera.camera_for(live.values['rectified_image'], *size)
+            if camera is None and self._camera.has_calibration():
+                self._statistics.failed(no_camera)
             guidance = self._guide(image, camera, no_camera, live)
         except ImageError as error:
             reason = f'the camera image cannot be used: {error}'
@@ -129,19 +130,6 @@ class FrameWorker:
             return no_guidance(Status.NO_REFERENCE, why, image, live.options.rotation)
         pipeline = self._configured.pipeline
         return guide(pipeline, references, image, camera, live.options, no_camera)
-
-    def _camera_model(self, live: Live, width: int, height: int) -> tuple[CameraModel | None, str]:
-        """Return the calibration of the images, or why there is none."""
-        try:
-            camera = self._camera.camera_model(live.values['rectified_image'])
-            if camera is None:
-                topic = self._node.resolve_topic_name('camera_info')
-                return None, f'no camera_info has arrived on {topic}'
-            camera.check_image_size(width, height)
-            return camera, ''
-        except UserError as error:
-            self._statistics.failed(str(error))
-            return None, str(error)
 
     def _age(self, message: CameraImage) -> float:
         """Return how many seconds ago an image was taken; NaN: it has no stamp."""

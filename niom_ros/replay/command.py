@@ -22,8 +22,7 @@ import numpy as np
 import torch
 
 from niom_ros.errors import UserError
-from niom_ros.guidance.camera import CameraError
-from niom_ros.guidance.camera import CameraModel
+from niom_ros.guidance.camera import Calibration
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.folder import read_reference
 from niom_ros.guidance.guide import Guidance
@@ -195,7 +194,7 @@ class FrameMatcher:
         self._job = job
         self._pipeline = pipeline
         self._taken = 0
-        self._camera: tuple[Any, CameraModel | None] = None, None
+        self._calibration = Calibration()
 
     def result_of(self, image: BagImage) -> FrameResult:
         """Find the references in an image."""
@@ -226,9 +225,11 @@ class FrameMatcher:
                 raise ImageError(image.problem)
             rgb = message_to_rgb(message)
             size = rgb.shape[1], rgb.shape[0]
-            camera = self._camera_of(image.camera_info, *size)
-            options = self._job.options
-            why = self.camera_problem or 'there is no camera_info'
+            options, camera, why = self._job.options, None, 'there is no camera_info'
+            if image.camera_info is not None:
+                rectified = self._job.rectified_image
+                camera, why = self._calibration.camera_for(image.camera_info, rectified, *size)
+                self.camera_problem = why or self.camera_problem
             found = guide(self._pipeline, self.references, rgb, camera, options, why)
             return found, size
         except ImageError as error:
@@ -236,21 +237,6 @@ class FrameMatcher:
             return no_guidance(Status.BAD_IMAGE, reason), size
         except Exception as error:  # one bad image must not end the work on all others
             return no_guidance(Status.FAULT, f'this image made niom fail: {error!r}'), size
-
-    def _camera_of(self, info: Any, width: int, height: int) -> CameraModel | None:
-        """Return the calibration of the camera, None if there is none or it does not fit."""
-        last, camera = self._camera
-        try:
-            if info is not last:
-                self._camera = info, None
-                camera = CameraModel.of_message(info, self._job.rectified_image)
-                self._camera = info, camera
-            if camera is not None:
-                camera.check_image_size(width, height)
-            return camera
-        except CameraError as error:
-            self.camera_problem = str(error)
-            return None
 
 
 def messages_of(guidance: Guidance, frame: FrameInfo) -> dict[str, Any]:
