@@ -12,6 +12,7 @@ import sys
 
 from niom_ros.errors import UserError
 from niom_ros.installation import version
+from niom_ros.live_line import LiveLine
 from niom_ros.models.store import megabytes
 from niom_ros.models.store import ModelError
 from niom_ros.models.store import ModelMissing
@@ -310,8 +311,7 @@ class TerminalReport:
     """Writes to stderr how a fetch goes on, with a live percentage where a person looks."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._drawn = ''
+        self._percentage = LiveLine()
 
     def line(self, text: str) -> None:
         """Write a line that stays."""
@@ -320,17 +320,12 @@ class TerminalReport:
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Redraw the percentage; the total may be approximate, so it never passes 100."""
-        text = f'{what}: {min(100, 100 * done // max(1, total)):3d} % of {megabytes(total)}'
-        if self._live and text != self._drawn:
-            self.clear()
-            self._drawn = text
-            print(text, end='', file=sys.stderr, flush=True)
+        percent = min(100, 100 * done // max(1, total))
+        self._percentage.draw(f'{what}: {percent:3d} % of {megabytes(total)}')
 
     def clear(self) -> None:
         """Remove the percentage, so that the next line starts at the left."""
-        if self._drawn:
-            print('\r\x1b[K', end='', file=sys.stderr, flush=True)
-            self._drawn = ''
+        self._percentage.clear()
 
 
 if __name__ == '__main__':

@@ -38,6 +38,7 @@ from niom_ros.guidance.pictures import debug_picture
 from niom_ros.guidance.references import BadReference
 from niom_ros.guidance.references import GivenReference
 from niom_ros.guidance.references import NamedReference
+from niom_ros.live_line import LiveLine
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.pipeline import Pipeline
@@ -274,30 +275,26 @@ def stopping_gently() -> Iterator[Callable[[], bool]]:
 
 
 class Progress:
-    """One line on a terminal that tells how far the work is."""
+    """Tells on a terminal how far the work is."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._done = 0
         self._start = time.monotonic()
-        self._live = sys.stderr.isatty()
+        self._line = LiveLine()
 
     def __enter__(self) -> 'Progress':
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._draw('')
+        self._line.clear()
 
     def step(self, result: FrameResult) -> None:
         """Tell about one more image."""
         self._done += 1
         each = (time.monotonic() - self._start) / self._done
         status = result.guidance.outcome.verdict.status.name
-        self._draw(f'image {self._done} of {self._total}, {each:.2f} s each: {status}')
-
-    def _draw(self, text: str) -> None:
-        if self._live:
-            print(f'\r\x1b[K{text}', end='', file=sys.stderr, flush=True)
+        self._line.draw(f'image {self._done} of {self._total}, {each:.2f} s each: {status}')
 
 
 @dataclass
