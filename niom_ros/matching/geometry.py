@@ -74,6 +74,15 @@ class Verdict:
             raise ValueError('a homography must be there exactly when the status is OK')
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """The view of the reference that most points agree with, and what speaks for it or against."""
+
+    inliers: np.ndarray  # M booleans: which correspondences agree
+    reference_to_image: np.ndarray | None = None  # 3 x 3; None: no view explains the points
+    checks: dict[str, float] = field(default_factory=dict)  # empty: a part is behind the camera
+
+
 def locate(
     correspondences: Correspondences,
     reference_box: Box,
@@ -86,20 +95,38 @@ def locate(
     Of the pixels in the box of the reference, `counting_area` count; the others are masked.
     """
     count = len(correspondences)
-    nobody = np.zeros(count, bool)
     if count < max(4, limits.min_inliers):
         message = f'only {count} points were recognised, {limits.min_inliers} must agree'
-        return Verdict(Status.FEW_MATCHES, message, nobody)
+        return Verdict(Status.FEW_MATCHES, message, np.zeros(count, bool))
+    evidence = examine(correspondences, reference_box, counting_area, image_box, limits)
+    return judge(evidence, reference_box, limits)
 
+
+def examine(
+    correspondences: Correspondences,
+    reference_box: Box,
+    counting_area: int,
+    image_box: Box,
+    limits: Limits,
+) -> Evidence:
+    """Find the homography that most points agree with, and measure it."""
     homography, inliers = fit_homography(correspondences, limits.reprojection_error)
+    if homography is None or not in_front(homography, reference_box):
+        return Evidence(inliers, homography)
+    checks = measure(homography, correspondences, inliers, reference_box, counting_area, image_box)
+    return Evidence(inliers, homography, checks)
+
+
+def judge(evidence: Evidence, reference_box: Box, limits: Limits) -> Verdict:
+    """Decide whether to believe a homography."""
+    homography, inliers, checks = evidence.reference_to_image, evidence.inliers, evidence.checks
+    count = len(inliers)
     if homography is None:
         message = f'no view of the reference explains the {count} recognised points'
-        return Verdict(Status.REJECTED_GEOMETRY, message, nobody)
-
-    if not in_front(homography, reference_box):
+        return Verdict(Status.REJECTED_GEOMETRY, message, inliers)
+    if not checks:
         message = 'the match would put a part of the reference behind the camera'
         return Verdict(Status.REJECTED_GEOMETRY, message, inliers)
-    checks = measure(homography, correspondences, inliers, reference_box, counting_area, image_box)
     implausible = implausibility(homography, checks, reference_box, limits)
     if implausible:
         return Verdict(Status.REJECTED_GEOMETRY, implausible, inliers, checks=checks)
