@@ -1,0 +1,1 @@
+"""Benchmarks: how well matching works on real images."""

@@ -1,0 +1,93 @@
+"""homography: flat scenes from other places, at other zooms and in other light."""
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from niom_ros.evaluation.benchmark import Benchmark
+from niom_ros.evaluation.benchmark import Case
+from niom_ros.evaluation.benchmark import Record
+from niom_ros.evaluation.benchmarks.answers import answer_record
+from niom_ros.evaluation.benchmarks.answers import error_or_infinity
+from niom_ros.evaluation.benchmarks.answers import wrong_share
+from niom_ros.evaluation.methods import Method
+from niom_ros.evaluation.metrics import error_auc
+from niom_ros.evaluation.pictures import draw_answer
+from niom_ros.evaluation.workbench import Picture
+from niom_ros.evaluation.workbench import Workbench
+from niom_ros.matching.images import read_image
+
+OXFORD = 'homography/oxford'
+HOMOGR = 'homography/homogr'
+THRESHOLDS = (3, 5, 10)  # pixels
+
+
+@dataclass(frozen=True)
+class HomographyCase(Case):
+    """Two photos of a flat scene, and where points of the first are in the second."""
+
+    reference: Path
+    image: Path
+    reference_to_image: tuple[tuple[float, ...], ...]
+
+
+class HomographyBenchmark(Benchmark):
+    """How exactly is the homography found?"""
+
+    name = 'homography'
+    title = 'Flat scenes: area under the curve of corner errors, refusals counted as misses.'
+    folders = (OXFORD, HOMOGR)
+    default_methods = ('default', 'plain', 'sew', 'sew+nop', 'uniform', 'shuffled', 'sift', 'orb')
+    main_metric = 'auc_5'
+
+    def find_cases(self) -> Iterable[HomographyCase]:
+        """Return the pairs of Oxford's scenes (first image to each other) and of homogr."""
+        for file in sorted((self.data / OXFORD).glob('*/H1to*p.xml')):
+            scene, number = file.parent, file.name.removeprefix('H1to').removesuffix('p.xml')
+            images = scene / 'img1.png', scene / f'img{number}.png'
+            matrix = cv2.FileStorage(str(file), cv2.FILE_STORAGE_READ).getNode(f'H1{number}').mat()
+            yield self._case(f'oxford/{scene.name}/1-{number}', scene.name, *images, matrix)
+        for file in sorted((self.data / HOMOGR).glob('*_model.txt')):
+            scene = file.name.removesuffix('_model.txt')
+            images = tuple(
+                next(iter(sorted(file.parent.glob(f'{scene}{side}.*')))) for side in 'AB'
+            )
+            # The file maps B to A, but the first picture is the reference.
+            matrix = np.linalg.inv(np.loadtxt(file))
+            yield self._case(f'homogr/{scene}', scene, *images, matrix)
+
+    def _case(
+        self, name: str, unit: str, reference: Path, image: Path, matrix: np.ndarray
+    ) -> HomographyCase:
+        rows = tuple(map(tuple, (matrix / matrix[2, 2]).tolist()))
+        return HomographyCase(name, name, unit, name.partition('/')[0], reference, image, rows)
+
+    def measure(self, case: HomographyCase, method: Method, workbench: Workbench) -> Record:
+        """Compare the found homography with the true one."""
+        reference, image = pictures(case)
+        answer = workbench.match(method, reference, image)
+        return answer_record(answer, reference, np.array(case.reference_to_image))
+
+    def summarise(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return the area under the curve of errors, and how often a claim was wrong."""
+        errors = [error_or_infinity(record) for record in records]
+        metrics = {f'auc_{limit}': error_auc(errors, limit) for limit in THRESHOLDS}
+        return {**metrics, 'wrong_accepted': wrong_share(list(records))}
+
+    def quality(self, record: Record) -> float:
+        """Return the smaller the error the better."""
+        return -error_or_infinity(record)
+
+    def picture(self, case: HomographyCase, method: Method, workbench: Workbench) -> np.ndarray:
+        """Draw the matches and both outlines."""
+        return draw_answer(method, workbench, *pictures(case), np.array(case.reference_to_image))
+
+
+def pictures(case: HomographyCase) -> tuple[Picture, Picture]:
+    """Read the two photos."""
+    first, second = (Picture(str(path), read_image(path)) for path in (case.reference, case.image))
+    return first, second

@@ -1,0 +1,99 @@
+"""What a user would otherwise pick: SIFT or ORB with ratio test and RANSAC.
+
+With the settings that find_object_2d, the ROS package for this, has out of the box.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.pipeline import MatchOutcome
+
+RATIO = 0.8  # of the distances to the nearest and the second nearest descriptor
+REPROJECTION_ERROR = 3.0  # pixels
+MIN_INLIERS = 10
+ITERATIONS = 2000
+SURETY = 0.995
+
+
+@dataclass(frozen=True)
+class ClassicalFeatures:
+    """The keypoints of one image, in pixels."""
+
+    keypoints: np.ndarray  # N x 2
+    descriptors: np.ndarray  # N x D
+
+
+class ClassicalMatcher:
+    """Finds pictures in images without any network."""
+
+    def __init__(self, kind: str) -> None:
+        """Take 'sift' or 'orb'."""
+        self._detector = cv2.SIFT_create() if kind == 'sift' else cv2.ORB_create()
+        self._matcher = cv2.BFMatcher(cv2.NORM_L2 if kind == 'sift' else cv2.NORM_HAMMING)
+
+    def see(self, pixels: np.ndarray) -> ClassicalFeatures:
+        """Return the keypoints of an RGB image."""
+        grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+        keypoints, descriptors = self._detector.detectAndCompute(grey, None)
+        if descriptors is None:
+            descriptors = np.empty((0, self._detector.descriptorSize()), np.uint8)
+        points = np.array([keypoint.pt for keypoint in keypoints], np.float32).reshape(-1, 2)
+        return ClassicalFeatures(points, descriptors)
+
+    def match(self, reference: ClassicalFeatures, image: ClassicalFeatures) -> MatchOutcome:
+        """Find the reference in the image."""
+        correspondences = self._correspondences(reference, image)
+        return MatchOutcome(believed(correspondences), correspondences, len(image.keypoints))
+
+    def _correspondences(
+        self, reference: ClassicalFeatures, image: ClassicalFeatures
+    ) -> Correspondences:
+        if len(reference.keypoints) < 2 or not len(image.keypoints):
+            return Correspondences.none()
+        # Points of the image are sought among those of the reference, as find_object_2d does.
+        found = self._matcher.knnMatch(image.descriptors, reference.descriptors, k=2)
+        kept = sorted(
+            (
+                (nearest.distance / max(second.distance, 1e-9), nearest)
+                for nearest, second in found
+                if nearest.distance <= RATIO * second.distance
+            ),
+            key=lambda rated: rated[0],
+        )
+        if not kept:
+            return Correspondences.none()
+        return Correspondences(
+            reference.keypoints[[match.trainIdx for _, match in kept]],
+            image.keypoints[[match.queryIdx for _, match in kept]],
+            np.array([1 - ratio for ratio, _ in kept], np.float32),
+        )
+
+
+def believed(correspondences: Correspondences) -> Verdict:
+    """Find the homography; it is believed if enough points agree."""
+    count = len(correspondences)
+    nobody = np.zeros(count, bool)
+    if count < MIN_INLIERS:
+        return Verdict(Status.FEW_MATCHES, f'only {count} points were recognised', nobody)
+    homography, inliers = cv2.findHomography(
+        correspondences.reference_points,
+        correspondences.image_points,
+        cv2.RANSAC,
+        REPROJECTION_ERROR,
+        maxIters=ITERATIONS,
+        confidence=SURETY,
+    )
+    if homography is None:
+        return Verdict(Status.REJECTED_GEOMETRY, 'no view explains the points', nobody)
+    inliers = inliers.ravel().astype(bool)
+    agreeing = int(inliers.sum())
+    message = f'{agreeing} of {count} recognised points agree'
+    confidence = agreeing / (agreeing + MIN_INLIERS)
+    if agreeing < MIN_INLIERS:
+        return Verdict(Status.LOW_CONFIDENCE, message, inliers, None, confidence)
+    return Verdict(Status.OK, message, inliers, homography, confidence)

@@ -1,0 +1,176 @@
+"""What was measured already, on disk, so that a run can be interrupted and taken up again.
+
+One file for each benchmark and method, under a name that depends on everything that could change
+a number in it: data, seed, settings, code, weights and versions. So a record is never stale, and
+a run with one more method or a larger --limit measures only what is new.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import asdict
+import hashlib
+import json
+import os
+from pathlib import Path
+import platform
+from typing import TextIO
+
+import niom_ros
+from niom_ros.errors import UserError
+from niom_ros.evaluation.benchmark import Benchmark
+from niom_ros.evaluation.benchmark import Record
+from niom_ros.evaluation.methods import Method
+
+# What a number may depend on. Not the rest of evaluation: summing up and drawing come later.
+MEASURING_CODE = (
+    'settings.py',
+    'guidance/landmarks.py',
+    'matching',
+    'models/table.py',
+    'semantics',
+    'evaluation/benchmarks',
+    'evaluation/classical.py',
+    'evaluation/corruptions.py',
+    'evaluation/methods.py',
+    'evaluation/metrics.py',
+    'evaluation/workbench.py',
+)
+
+
+def cache_folder() -> Path:
+    """Return where to keep what can be computed again: NIOM_CACHE, or the user's cache."""
+    if named := os.environ.get('NIOM_CACHE'):
+        return Path(named).expanduser()
+    return Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache') / 'niom_ros'
+
+
+class Records:
+    """The records of one benchmark and one method."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what is there; a last line that was cut off is measured again."""
+        self._path = path
+        self._file: TextIO | None = None
+        self._known: dict[str, Record] = {}
+        for name, record in read(path):
+            self._known[name] = record
+
+    def __contains__(self, case: str) -> bool:
+        """Tell whether a case was measured."""
+        return case in self._known
+
+    def __getitem__(self, case: str) -> Record:
+        """Return what was measured on a case."""
+        return self._known[case]
+
+    def add(self, case: str, record: Record) -> None:
+        """Keep what was measured on a case, in memory and on disk."""
+        self._known[case] = record
+        if self._file is None:
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._path.open('a', encoding='utf-8')
+            except OSError as error:
+                raise UserError(
+                    f'cannot write {self._path} ({error.strerror}): '
+                    'set NIOM_CACHE to a folder that is writable'
+                ) from None
+        # A line of its own, also after one that was cut off.
+        self._file.write('\n' + json.dumps({'case': case, 'record': record}))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def forget(self) -> None:
+        """Remove all records."""
+        self.close()
+        self._known.clear()
+        self._path.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Iterator[tuple[str, Record]]:
+    """Return the complete lines of a file of records."""
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding='utf-8', errors='replace').splitlines():
+        try:
+            entry = json.loads(line)
+            yield entry['case'], entry['record']
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def records_of(benchmark: Benchmark, method: Method, data_key: str) -> Records:
+    """Return the records of a method, as far as they were measured."""
+    key = digest(
+        (
+            data_key.encode(),
+            json.dumps([benchmark.name, benchmark.seed, benchmark.variant()]).encode(),
+            json.dumps(
+                [method.classical, asdict(method.settings), asdict(method.options)]
+            ).encode(),
+            json.dumps(versions()).encode(),
+            code_key().encode(),
+        )
+    )
+    safe_name = method.name.replace('/', '_')
+    return Records(cache_folder() / 'eval' / benchmark.name / f'{safe_name}-{key[:16]}.jsonl')
+
+
+def data_key(benchmark: Benchmark) -> str:
+    """Return a text that is another one if any file of the benchmark's data is."""
+    files = sorted(
+        path
+        for folder in benchmark.folders
+        for path in (benchmark.data / folder).rglob('*')
+        if path.is_file()
+    )
+    return digest(
+        part
+        for path in files
+        for part in (path.relative_to(benchmark.data).as_posix().encode(), path.read_bytes())
+    )
+
+
+def code_key() -> str:
+    """Return a text that is another one if the code that measures is."""
+    root = Path(niom_ros.__file__).parent
+    files = sorted(
+        path
+        for part in MEASURING_CODE
+        for path in ([root / part] if part.endswith('.py') else (root / part).rglob('*.py'))
+    )
+    return digest(path.read_bytes() for path in files)
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Return the SHA-256 of parts that are told apart."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(hashlib.sha256(part).digest())
+    return whole.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that computes."""
+    import cv2
+    import kornia
+    import numpy
+    import scipy
+    import torch
+
+    from niom_ros.installation import version
+
+    return {
+        'niom_ros': version(),
+        'python': platform.python_version(),
+        'torch': torch.__version__,
+        'kornia': kornia.__version__,
+        'opencv': cv2.__version__,
+        'numpy': numpy.__version__,
+        'scipy': scipy.__version__,
+    }

@@ -1,0 +1,129 @@
+"""Where methods are tried: the networks, and what they saw in the last pictures."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+from typing import TypeVar
+
+import numpy as np
+
+from niom_ros.evaluation.classical import ClassicalMatcher
+from niom_ros.evaluation.methods import Method
+from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import Evidence
+from niom_ros.matching.geometry import examine
+from niom_ros.matching.pipeline import Look
+from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.pipeline import Reference
+from niom_ros.settings import Settings
+
+KEPT = 64  # pictures whose features stay in memory: 5 MB each if they are large
+
+Kept = TypeVar('Kept')
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image with a name by which to know it again."""
+
+    name: str
+    pixels: np.ndarray  # RGB
+
+    @property
+    def box(self) -> Box:
+        """Return its outline."""
+        return Box(0, 0, self.pixels.shape[1], self.pixels.shape[0])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method made of two pictures."""
+
+    outcome: MatchOutcome
+    evidence: Evidence  # for the best view, also if the method does not believe in it
+
+    @property
+    def correspondences(self) -> Correspondences:
+        """Return the points that were matched."""
+        return self.outcome.correspondences
+
+    @property
+    def accepted(self) -> bool:
+        """Tell whether the method claims to have found the reference."""
+        return self.outcome.verdict.reference_to_image is not None
+
+
+class Workbench:
+    """Matches pictures with any method; each network is loaded once, each picture seen once."""
+
+    def __init__(self) -> None:
+        self._pipelines: dict[Settings, Pipeline] = {}
+        self._classical: dict[str, ClassicalMatcher] = {}
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def match(self, method: Method, reference: Picture, image: Picture) -> Answer:
+        """Find a reference in an image."""
+        if method.classical:
+            matcher = self.classical(method.classical)
+            outcome = matcher.match(
+                self._once(
+                    (method.classical, reference.name), lambda: matcher.see(reference.pixels)
+                ),
+                self._once((method.classical, image.name), lambda: matcher.see(image.pixels)),
+            )
+        else:
+            (outcome,) = self.pipeline(method).match_all(
+                [self.reference(method, reference)], self.look(method, image), method.options
+            )
+        return Answer(outcome, evidence_of(outcome, reference, image, method))
+
+    def pipeline(self, method: Method) -> Pipeline:
+        """Return the networks of a method."""
+        if method.settings not in self._pipelines:
+            self._pipelines[method.settings] = Pipeline(method.settings)
+        return self._pipelines[method.settings]
+
+    def classical(self, kind: str) -> ClassicalMatcher:
+        """Return a classical matcher."""
+        return self._classical.setdefault(kind, ClassicalMatcher(kind))
+
+    def reference(self, method: Method, picture: Picture) -> Reference:
+        """Return a picture as a reference."""
+        pipeline = self.pipeline(method)
+        # With too few keypoints nothing will be found, which is the answer that counts.
+        return self._once(
+            ('reference', method.settings, picture.name),
+            lambda: pipeline.prepare(picture.pixels, fewest_keypoints=0),
+        )
+
+    def look(self, method: Method, picture: Picture) -> Look:
+        """Return a picture as the networks of a method see it."""
+        pipeline = self.pipeline(method)
+        return self._once(
+            ('look', method.settings, picture.name), lambda: pipeline.look(picture.pixels)
+        )
+
+    def _once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """Return what was made for a key before, or make it; the oldest are forgotten."""
+        if key not in self._kept:
+            self._kept[key] = make()
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        kept: Kept = self._kept[key]
+        return kept
+
+
+def evidence_of(
+    outcome: MatchOutcome, reference: Picture, image: Picture, method: Method
+) -> Evidence:
+    """Return the best view that the matches allow, whether or not it was believed."""
+    correspondences = outcome.correspondences
+    if len(correspondences) < 4:
+        return Evidence(np.zeros(len(correspondences), bool))
+    box = reference.box
+    return examine(correspondences, box, box.area, image.box, method.options.limits)
