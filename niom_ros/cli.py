@@ -27,6 +27,16 @@ from niom_ros.parameters import Parameter
 from niom_ros.parameters import settings_of
 
 MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
+BENCHMARK_NAMES = (
+    'sketch',
+    'tmc',
+    'pose',
+    'homography',
+    'pairing',
+    'abstain',
+    'landmarks',
+    'all',
+)
 # All references that are named are matched, so there is nothing to choose with match_all.
 REPLAY_OPTIONS = (
     *(parameter for parameter in GUIDE_PARAMETERS if parameter.name != 'match_all'),
@@ -67,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_match(commands)
     _add_replay(commands)
     _add_demo(commands)
+    _add_eval(commands)
     _add_models(commands)
     return parser
 
@@ -226,6 +237,84 @@ def demo(arguments: argparse.Namespace) -> int:
 
     run_demo(arguments.output, arguments.results)
     return 0
+
+
+def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser('eval', help='measure how well methods match, on benchmark data')
+    command.add_argument(
+        'benchmark', choices=BENCHMARK_NAMES, metavar='BENCHMARK', help=', '.join(BENCHMARK_NAMES)
+    )
+    command.add_argument(
+        '--data', type=Path, required=True, metavar='FOLDER', help='where the benchmark data are'
+    )
+    command.add_argument(
+        '--methods',
+        nargs='+',
+        default=[],
+        metavar='METHOD',
+        help='what to compare: default, plain, sew, sew+nop, uniform, shuffled, each also with '
+        'other networks as in sew@disk or plain@superpoint+superglue; sift, orb. '
+        'Default: what tells most for the benchmark.',
+    )
+    command.add_argument(
+        '--limit', type=int, default=0, metavar='N', help='only N pairs, drawn at random'
+    )
+    command.add_argument('--seed', type=int, default=0, help='of all that is drawn at random')
+    command.add_argument(
+        '--corruptions',
+        nargs='+',
+        default=['all'],
+        metavar='NAME',
+        help='with which images are damaged in pose: all, none, or names such as fog. '
+        'Default: all.',
+    )
+    command.add_argument(
+        '--jobs', type=int, default=0, metavar='N', help='processes. Default: one for each core.'
+    )
+    command.add_argument(
+        '--again', action='store_true', help='measure anew what was measured before'
+    )
+    command.add_argument('--json', type=Path, help='write the results')
+    command.add_argument(
+        '--report', type=Path, metavar='FOLDER', help='write a page with tables and pictures'
+    )
+    for parameter in MATCH_OPTIONS:
+        _add_parameter(command, parameter)
+    command.set_defaults(run=evaluate)
+
+
+def evaluate(arguments: argparse.Namespace) -> int:
+    """Run benchmarks; what was measured in an earlier run is not measured again."""
+    # Here, because torch takes seconds to import.
+    from niom_ros.evaluation.command import evaluate
+    from niom_ros.evaluation.command import Evaluation
+
+    values = _checked(arguments, MATCH_OPTIONS)
+    for name in ('limit', 'seed', 'jobs'):
+        if getattr(arguments, name) < 0:
+            raise UserError(f'--{name} is {getattr(arguments, name)}: it must be 0 or more')
+    evaluate(
+        Evaluation(
+            arguments.benchmark,
+            arguments.data,
+            settings_of(values),
+            options_of(values),
+            tuple(_listed(arguments.methods)),
+            tuple(_listed(arguments.corruptions)),
+            arguments.limit,
+            arguments.seed,
+            arguments.jobs,
+            arguments.again,
+        ),
+        arguments.json,
+        arguments.report,
+    )
+    return 0
+
+
+def _listed(values: Sequence[str]) -> list[str]:
+    """Return names that were separated by spaces or commas."""
+    return [name for value in values for name in value.split(',') if name]
 
 
 def _add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

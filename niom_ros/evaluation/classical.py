@@ -33,7 +33,7 @@ class ClassicalMatcher:
 
     def __init__(self, kind: str) -> None:
         """Take 'sift' or 'orb'."""
-        self._detector = cv2.SIFT_create() if kind == 'sift' else cv2.ORB_create()
+        self._detector = cv2.SIFT.create() if kind == 'sift' else cv2.ORB.create()
         self._matcher = cv2.BFMatcher(cv2.NORM_L2 if kind == 'sift' else cv2.NORM_HAMMING)
 
     def see(self, pixels: np.ndarray) -> ClassicalFeatures:

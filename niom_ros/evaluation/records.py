@@ -49,7 +49,7 @@ class Records:
 
     def __init__(self, path: Path) -> None:
         """Read what is there; a last line that was cut off is measured again."""
-        self._path = path
+        self.path = path
         self._file: TextIO | None = None
         self._known: dict[str, Record] = {}
         for name, record in read(path):
@@ -68,11 +68,11 @@ class Records:
         self._known[case] = record
         if self._file is None:
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self._path.open('a', encoding='utf-8')
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self.path.open('a', encoding='utf-8')
             except OSError as error:
                 raise UserError(
-                    f'cannot write {self._path} ({error.strerror}): '
+                    f'cannot write {self.path} ({error.strerror}): '
                     'set NIOM_CACHE to a folder that is writable'
                 ) from None
         # A line of its own, also after one that was cut off.
@@ -89,7 +89,7 @@ class Records:
         """Remove all records."""
         self.close()
         self._known.clear()
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
 
 def read(path: Path) -> Iterator[tuple[str, Record]]:
@@ -113,6 +113,15 @@ def records_of(benchmark: Benchmark, method: Method, data_key: str) -> Records:
             json.dumps(
                 [method.classical, asdict(method.settings), asdict(method.options)]
             ).encode(),
+            *(
+                Path(file).expanduser().read_bytes()
+                for file in (
+                    method.settings.detector_path,
+                    method.settings.detector_labels,
+                    method.settings.clip_path,
+                )
+                if file
+            ),
             json.dumps(versions()).encode(),
             code_key().encode(),
         )

@@ -102,7 +102,7 @@ def measured(tasks: Sequence[Task], jobs: int) -> Iterator[Measured]:
         return
     context = multiprocessing.get_context('spawn')  # torch does not survive a fork
     waiting: Queue[Task | None] = context.Queue()
-    done: Queue[Measured | None | BaseException] = context.Queue()
+    done: Queue[Measured | BaseException | None] = context.Queue()
     for item in (*tasks, *[None] * jobs):
         waiting.put(item)
     workers = [
@@ -119,7 +119,7 @@ def measured(tasks: Sequence[Task], jobs: int) -> Iterator[Measured]:
 
 
 def collected(
-    done: 'Queue[Measured | None | BaseException]', workers: Sequence[BaseProcess]
+    done: 'Queue[Measured | BaseException | None]', workers: Sequence[BaseProcess]
 ) -> Iterator[Measured]:
     """Return what the workers send until each has said that it is done."""
     working = len(workers)
@@ -141,7 +141,7 @@ def collected(
             yield item
 
 
-def work(waiting: 'Queue[Task | None]', done: 'Queue[Measured | None | BaseException]') -> None:
+def work(waiting: 'Queue[Task | None]', done: 'Queue[Measured | BaseException | None]') -> None:
     """Measure task after task, in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process tells when to stop
     try:

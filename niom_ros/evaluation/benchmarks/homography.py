@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
-import cv2
 import numpy as np
 
+from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Benchmark
 from niom_ros.evaluation.benchmark import Case
 from niom_ros.evaluation.benchmark import Record
@@ -36,7 +37,7 @@ class HomographyCase(Case):
 
 
 class HomographyBenchmark(Benchmark):
-    """How exactly is the homography found?"""
+    """Asks how exactly the homography is found."""
 
     name = 'homography'
     title = 'Flat scenes: area under the curve of corner errors, refusals counted as misses.'
@@ -49,16 +50,14 @@ class HomographyBenchmark(Benchmark):
         for file in sorted((self.data / OXFORD).glob('*/H1to*p.xml')):
             scene, number = file.parent, file.name.removeprefix('H1to').removesuffix('p.xml')
             images = scene / 'img1.png', scene / f'img{number}.png'
-            matrix = cv2.FileStorage(str(file), cv2.FILE_STORAGE_READ).getNode(f'H1{number}').mat()
-            yield self._case(f'oxford/{scene.name}/1-{number}', scene.name, *images, matrix)
+            name = f'oxford/{scene.name}/1-{number}'
+            yield self._case(name, scene.name, *images, read_matrix(file))
         for file in sorted((self.data / HOMOGR).glob('*_model.txt')):
-            scene = file.name.removesuffix('_model.txt')
-            images = tuple(
-                next(iter(sorted(file.parent.glob(f'{scene}{side}.*')))) for side in 'AB'
-            )
+            name = file.name.removesuffix('_model.txt')
+            first, second = (sorted(file.parent.glob(f'{name}{side}.*'))[0] for side in 'AB')
             # The file maps B to A, but the first picture is the reference.
-            matrix = np.linalg.inv(np.loadtxt(file))
-            yield self._case(f'homogr/{scene}', scene, *images, matrix)
+            matrix = np.linalg.inv(read_matrix(file))
+            yield self._case(f'homogr/{name}', name, first, second, matrix)
 
     def _case(
         self, name: str, unit: str, reference: Path, image: Path, matrix: np.ndarray
@@ -85,6 +84,17 @@ class HomographyBenchmark(Benchmark):
     def picture(self, case: HomographyCase, method: Method, workbench: Workbench) -> np.ndarray:
         """Draw the matches and both outlines."""
         return draw_answer(method, workbench, *pictures(case), np.array(case.reference_to_image))
+
+
+def read_matrix(file: Path) -> np.ndarray:
+    """Return the 3 x 3 matrix of a text file, or of an XML file as OpenCV writes it."""
+    try:
+        text = file.read_text()
+        if file.suffix == '.xml':
+            text = ElementTree.fromstring(text.strip()).findtext('.//data') or ''
+        return np.array(text.split(), float).reshape(3, 3)
+    except (ValueError, ElementTree.ParseError) as error:
+        raise UserError(f'{file} holds no 3 x 3 matrix ({error}): fetch it again') from None
 
 
 def pictures(case: HomographyCase) -> tuple[Picture, Picture]:

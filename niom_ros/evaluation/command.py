@@ -1,0 +1,139 @@
+"""What `niom eval` does: run benchmarks and say, draw and write how well methods did."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import json
+from pathlib import Path
+import sys
+from typing import Any
+
+from niom_ros.errors import UserError
+from niom_ros.evaluation.benchmark import Benchmark
+from niom_ros.evaluation.benchmark import Case
+from niom_ros.evaluation.benchmark import DataMissing
+from niom_ros.evaluation.benchmark import Record
+from niom_ros.evaluation.benchmarks.homography import HomographyBenchmark
+from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
+from niom_ros.evaluation.methods import Method
+from niom_ros.evaluation.methods import method_named
+from niom_ros.evaluation.records import data_key
+from niom_ros.evaluation.records import records_of
+from niom_ros.evaluation.records import versions
+from niom_ros.evaluation.results import as_json
+from niom_ros.evaluation.results import Metrics
+from niom_ros.evaluation.run import default_jobs
+from niom_ros.evaluation.run import run
+from niom_ros.evaluation.run import sample
+from niom_ros.matching.command import write_bytes
+from niom_ros.settings import Options
+from niom_ros.settings import Settings
+
+BENCHMARKS: tuple[type[Benchmark], ...] = (
+    SketchBenchmark,
+    HomographyBenchmark,
+)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What to evaluate, as the command line says it."""
+
+    benchmark: str  # or all
+    data: Path
+    settings: Settings
+    options: Options
+    methods: tuple[str, ...] = ()  # none: those that the benchmark compares by default
+    corruptions: tuple[str, ...] = ('all',)
+    limit: int = 0  # pairs; 0: all
+    seed: int = 0
+    jobs: int = 0  # processes; 0: what suits the machine
+    again: bool = False  # whether to measure anew what is known already
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A benchmark that was worked through."""
+
+    benchmark: Benchmark
+    cases: Sequence[Case]
+    methods: Sequence[Method]
+    records: dict[str, Sequence[Record]]  # of each method, in the order of the cases
+    result: dict[str, Any]
+
+
+def evaluate(task: Evaluation, json_file: Path | None, report: Path | None) -> None:
+    """Run one benchmark or all; what lacks data is reported and left out."""
+    if not task.data.is_dir():
+        raise UserError(f'there is no folder {task.data}: --data must name the benchmark data')
+    chosen = [kind for kind in BENCHMARKS if task.benchmark in (kind.name, 'all')]
+    finished, lacking = [], {}
+    for kind in chosen:
+        try:
+            finished.append(work_through(kind(task.data, task.seed), task))
+        except DataMissing as error:
+            if len(chosen) == 1:
+                raise
+            lacking[kind.name] = str(error)
+            print(f'niom: {error}; left out', file=sys.stderr)
+            continue
+        print_result(finished[-1])
+    if not finished:
+        raise UserError(f'no benchmark has data in {task.data}')
+    if json_file:
+        results = {done.benchmark.name: done.result for done in finished}
+        content = {'benchmarks': results, 'missing': lacking}
+        if task.benchmark != 'all':
+            (content,) = results.values()
+        write_bytes(json_file, (json.dumps(content, indent=1) + '\n').encode())
+    if report:
+        write_report(report, finished)
+
+
+def work_through(benchmark: Benchmark, task: Evaluation) -> Finished:
+    """Measure every method on every case of a benchmark, and sum it up."""
+    cases = sample(benchmark.cases(), task.limit, task.seed)
+    methods = [
+        method_named(name, task.settings, task.options)
+        for name in dict.fromkeys(task.methods or benchmark.default_methods)
+    ]
+    for method in methods:
+        benchmark.usable(method)
+    for folder in benchmark.missing():
+        print(f'niom: {benchmark.name}: there is no {folder} in {task.data}', file=sys.stderr)
+    key = data_key(benchmark)
+    known = {method: records_of(benchmark, method, key) for method in methods}
+    if task.again:
+        for earlier in known.values():
+            earlier.forget()
+    run(benchmark, cases, known, task.jobs or default_jobs(task.settings.device))
+    records: dict[str, Sequence[Record]] = {
+        method.name: [known[method][case.name] for case in cases] for method in methods
+    }
+    pairs = len({case.pair for case in cases})
+    result = as_json(benchmark, pairs, records, versions(), task.data.resolve().name)
+    return Finished(benchmark, cases, methods, records, result)
+
+
+def print_result(done: Finished) -> None:
+    """Print a table: a line for each metric, a column for each method."""
+    metrics: dict[str, Metrics] = done.result['methods']
+    names = [name for name in next(iter(metrics.values())) if not name.endswith('_ci')]
+    table = [[done.benchmark.name, *metrics]]
+    for name in names:
+        table.append([name, *(written(metrics[method], name) for method in metrics)])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    print(f'{done.benchmark.title} {done.result["pairs"]} pairs, seed {done.benchmark.seed}.')
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print('  '.join(cells).rstrip())
+    print()
+
+
+def written(metrics: Metrics, name: str) -> str:
+    """Write a number with its interval: 0.512 [0.401 0.620]."""
+    value, span = metrics[name], metrics[f'{name}_ci']
+    if value is None:
+        return '-'
+    if not isinstance(span, list):
+        return f'{value:.3f}'
+    return f'{value:.3f} [{span[0]:.3f} {span[1]:.3f}]'
