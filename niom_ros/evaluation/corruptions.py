@@ -32,6 +32,7 @@ from skimage.filters import gaussian
 
 from niom_ros.durable_files import publish
 from niom_ros.errors import UserError
+from niom_ros.evaluation.cache import cache_folder
 
 # In the order of the table in the paper.
 CORRUPTIONS: tuple[str, ...] = (
@@ -251,18 +252,6 @@ def shuffle_nearby(image: np.ndarray, reach: int, random: np.random.RandomState)
 # Corrupted images on disk
 
 
-def default_cache_folder() -> Path:
-    """Where corrupted images are kept: below $NIOM_CACHE or the user's cache folder.
-
-    Not in the virtual environment, where models are: `make setup` takes the size of that folder
-    for what is already installed.
-    """
-    if chosen := os.environ.get('NIOM_CACHE'):
-        return Path(chosen).expanduser().absolute() / 'corrupted_images'
-    cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
-    return Path(cache) / 'niom_ros/corrupted_images'
-
-
 class CorruptedImages:
     """Corrupted images, each computed once and kept as a PNG file.
 
@@ -271,7 +260,8 @@ class CorruptedImages:
     """
 
     def __init__(self, folder: Path | str | None = None, limit: int = CACHE_LIMIT) -> None:
-        self.folder = default_cache_folder() if folder is None else Path(folder).absolute()
+        folder = cache_folder() / 'corrupted_images' if folder is None else Path(folder)
+        self.folder = folder.absolute()
         self.limit = limit
 
     def get(self, image: np.ndarray, name: str, seed: int) -> np.ndarray:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 import hashlib
 import json
-import os
 from pathlib import Path
 import platform
 from typing import TextIO
@@ -19,6 +18,7 @@ import niom_ros
 from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Benchmark
 from niom_ros.evaluation.benchmark import Record
+from niom_ros.evaluation.cache import cache_folder
 from niom_ros.evaluation.methods import Method
 
 # What a number may depend on. Not the rest of evaluation: summing up and drawing come later.
@@ -35,13 +35,6 @@ MEASURING_CODE = (
     'evaluation/metrics.py',
     'evaluation/workbench.py',
 )
-
-
-def cache_folder() -> Path:
-    """Return where to keep what can be computed again: NIOM_CACHE, or the user's cache."""
-    if named := os.environ.get('NIOM_CACHE'):
-        return Path(named).expanduser()
-    return Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache') / 'niom_ros'
 
 
 class Records:
