@@ -1,0 +1,71 @@
+"""How far a measured number could be off, from drawing the tested pictures again and again."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+import math
+from typing import TypeVar
+
+import numpy as np
+
+Record = TypeVar('Record')
+
+
+def resamples(units: Sequence[str], seed: int, count: int = 1000) -> list[np.ndarray]:
+    """Draw as many units as there are, with replacement, and return the records of each draw.
+
+    `units` names the unit of each record. All records of a unit are drawn together, because they
+    are not independent: one image pair in 31 conditions is one pair, not 31. The draws depend on
+    the seed and on which units there are, not on the order of the records.
+    """
+    distinct, owners = np.unique(np.asarray(units, str), return_inverse=True)
+    if not len(distinct):
+        return [np.empty(0, int) for _ in range(count)]
+    members = [np.flatnonzero(owners == unit) for unit in range(len(distinct))]
+    draws = np.random.default_rng(seed).integers(len(distinct), size=(count, len(distinct)))
+    return [np.concatenate([members[unit] for unit in draw]) for draw in draws]
+
+
+def bootstrap(
+    records: Sequence[Record],
+    units: Sequence[str],
+    summarise: Callable[[list[Record]], Mapping[str, float]],
+    seed: int,
+    count: int = 1000,
+) -> dict[str, np.ndarray]:
+    """Return what each number of a summary would be on other draws of the same units.
+
+    Where a draw leaves a number out, it is NaN.
+    """
+    summaries = [
+        summarise([records[index] for index in drawn]) for drawn in resamples(units, seed, count)
+    ]
+    names = dict.fromkeys(name for summary in summaries for name in summary)
+    return {
+        name: np.array([summary.get(name, math.nan) for summary in summaries]) for name in names
+    }
+
+
+def interval(values: np.ndarray, level: float = 0.95) -> list[float]:
+    """Return the low and the high end between which a number lies in that share of the draws.
+
+    Draws in which the number is not defined, NaN, are left out; if there are no others, both
+    ends are NaN.
+    """
+    defined = np.sort(values[~np.isnan(values)])
+    if not len(defined):
+        return [math.nan, math.nan]
+    # Whole ranks, because between a number and an infinite error nothing can be interpolated.
+    cut = round((1 - level) / 2 * (len(defined) - 1))
+    return [float(defined[cut]), float(defined[-1 - cut])]
+
+
+def paired_difference(
+    ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], level: float = 0.95
+) -> dict[str, list[float]]:
+    """Return, for each number in both, the interval of ours minus theirs.
+
+    Both must come from `bootstrap` with the same units, seed and count: then the same pictures
+    are drawn for both, and what makes a draw easy or hard cancels.
+    """
+    return {name: interval(ours[name] - theirs[name], level) for name in ours if name in theirs}
