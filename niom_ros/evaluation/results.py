@@ -11,6 +11,7 @@ from niom_ros.evaluation.benchmark import Benchmark
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.intervals import bootstrap
 from niom_ros.evaluation.intervals import interval
+from niom_ros.evaluation.intervals import paired_difference
 
 Metrics = dict[str, float | list[float] | None]
 """Each metric, and as NAME_ci the interval in which 95 of 100 such samples would have it."""
@@ -30,24 +31,29 @@ def metrics_of(
         units = [record['unit'] for record in of_method]
         values[method] = benchmark.summarise(of_method)
         samples[method] = bootstrap(of_method, units, benchmark.summarise, benchmark.seed)
-    metrics = {method: with_intervals(values[method], samples[method]) for method in records}
+    metrics = {
+        method: with_intervals(
+            values[method], {name: interval(drawn) for name, drawn in samples[method].items()}
+        )
+        for method in records
+    }
     differences = {
         f'{one} - {other}': with_intervals(
             {name: values[one][name] - values[other][name] for name in values[one]},
-            {name: samples[one][name] - samples[other][name] for name in values[one]},
+            paired_difference(samples[one], samples[other]),
         )
         for other, one in combinations(records, 2)
     }
     return metrics, differences
 
 
-def with_intervals(values: dict[str, float], samples: dict[str, np.ndarray]) -> Metrics:
+def with_intervals(values: dict[str, float], intervals: dict[str, list[float]]) -> Metrics:
     """Return numbers that fit into JSON, which has no NaN."""
     result: Metrics = {}
     for name, value in values.items():
-        low, high = interval(samples[name])
         result[name] = finite(value)
-        result[f'{name}_ci'] = None if math.isnan(low) else [low, high]
+        span = intervals[name]
+        result[f'{name}_ci'] = span if all(map(math.isfinite, span)) else None
     return result
 
 
