@@ -1,0 +1,187 @@
+"""What the metrics of benchmarks mean, in words, and whether more of one is better."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import re
+
+from niom_ros.evaluation.benchmarks.answers import WRONG
+
+# What the errors of records are measured in, and up to where curves show them.
+PIXELS = ' px'
+DEGREES = '°'
+ERROR_UNITS = {'homography': PIXELS, 'sketch': PIXELS, 'abstain': PIXELS, 'pose': DEGREES}
+ERROR_NAMES = {PIXELS: 'mean corner error', DEGREES: 'pose error'}
+
+# What to show first. Other benchmarks show their first metrics.
+MAIN_METRICS = {
+    'sketch': (
+        'success_10px',
+        'success_20px',
+        'wrong_accepted',
+        'success_10px_rotated',
+        'success_10px_scaled',
+        'success_10px_cluttered',
+    ),
+    'tmc': (
+        'rmse',
+        'pck_01',
+        'pck_05',
+        'pck_10',
+        'paired_pck_05',
+        'paired_pck_10',
+        'chance_pck_05',
+    ),
+    'pose': ('auc_5_clean', 'auc_10_clean', 'auc_20_clean', 'auc_20_both', 'auc_20_one'),
+    'homography': ('auc_3', 'auc_5', 'auc_10', 'wrong_accepted'),
+    'pairing': ('top1', 'top1_detectable', 'detectable'),
+    'abstain': ('false_accept', 'false_accept_upper', 'true_accept'),
+    'landmarks': ('pck_05', 'pck_10', 'local_pck_05', 'chance_pck_05', 'accepted'),
+}
+MOST_MAIN = 6
+
+MORE, LESS, NEITHER = 1, -1, 0  # is better
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a metric means."""
+
+    label: str
+    words: str  # '': nobody said
+    better: int  # MORE, LESS or NEITHER
+
+    @property
+    def direction(self) -> str:
+        """Say what is better."""
+        return {MORE: 'more is better', LESS: 'less is better', NEITHER: ''}[self.better]
+
+
+# Beginnings of names: the first that fits counts. {0} is what the pattern caught, {unit} that of
+# errors; numbers such as 05 are hundredths.
+PATTERNS: tuple[tuple[str, str, str, int], ...] = (
+    (
+        r'auc_(\d+)',
+        'AUC to {0}{unit}',
+        'area under the curve of errors up to {0}{unit}; 1 if all are exact, 0 if none is below',
+        MORE,
+    ),
+    (
+        r'success_(\d+)px',
+        'within {0} px',
+        'share of pairs that were found with a mean corner error below {0} px',
+        MORE,
+    ),
+    (
+        r'wrong_accepted',
+        'wrong among accepted',
+        f'share of the accepted answers that are wrong: {WRONG:g} px or more off',
+        LESS,
+    ),
+    (
+        r'rmse',
+        'RMSE',
+        'root mean square distance between matches by way of another picture and direct ones, '
+        'in sizes of the picture',
+        LESS,
+    ),
+    (
+        r'paired_pck_(\d\d)',
+        'paired PCK {0}',
+        'share of points that end within {0} of the size from their true place',
+        MORE,
+    ),
+    (
+        r'local_pck_(\d\d)',
+        'local PCK {0}',
+        'share of landmarks within {0} of the size from their true place, each carried over by '
+        'the matches around it',
+        MORE,
+    ),
+    (
+        r'chance_pck_(\d\d)',
+        'chance PCK {0}',
+        'what points thrown at the picture blindly would reach: read PCK {0} beside it',
+        NEITHER,
+    ),
+    (
+        r'pck_(\d\d)',
+        'PCK {0}',
+        'share of points within {0} of the size from where they belong',
+        MORE,
+    ),
+    (
+        r'recall_(\d\d)',
+        'recall {0}',
+        'share of direct matches with one by way of another picture within {0} of the size',
+        MORE,
+    ),
+    (
+        r'top1_detectable',
+        'right, of detectable',
+        'share of pairs with the right partner, among those whose objects the detector saw',
+        MORE,
+    ),
+    (r'top1', 'right partner', 'share of pairs in which the right object was chosen', MORE),
+    (r'detectable', 'detectable', 'share of pairs whose objects the detector saw', NEITHER),
+    (
+        r'false_accept_upper',
+        'false accepts, at most',
+        'the true share of false accepts is below this with 95 % certainty',
+        LESS,
+    ),
+    (
+        r'false_accept',
+        'false accepts',
+        'share accepted of the pairs in which there is nothing to find',
+        LESS,
+    ),
+    (
+        r'true_accept',
+        'true accepts',
+        'share accepted of the pairs in which there is something to find',
+        MORE,
+    ),
+    (r'accepted', 'accepted', 'share of pairs in which the method claims a find', NEITHER),
+)
+
+CONDITIONS = {
+    'clean': 'pictures as they are',
+    'both': 'both pictures damaged',
+    'one': 'one picture damaged',
+}
+
+
+def meaning(benchmark: str, metric: str) -> Meaning:
+    """Return what a metric means; one that nobody knows keeps its name."""
+    for pattern, label, words, better in PATTERNS:
+        if fits := re.fullmatch(rf'{pattern}(?:_(\w+))?', metric):
+            *numbers, rest = fits.groups()
+            # Tolerances are written in hundredths with two digits.
+            scale = 100 if r'\d\d' in pattern else 1
+            number = f'{int(numbers[0]) / scale:.3g}' if numbers else ''
+            unit = ERROR_UNITS.get(benchmark, '')
+            label, words = (text.format(number, unit=unit) for text in (label, words))
+            if rest:
+                label, words = f'{label}, {spaced(rest)}', f'{words}; {condition(rest)}'
+            return Meaning(label, words, better)
+    return Meaning(spaced(metric), '', NEITHER)
+
+
+def condition(rest: str) -> str:
+    """Say which pairs the rest of a name is about."""
+    first, _, damage = rest.partition('_')
+    if first not in CONDITIONS:
+        return f'only {spaced(rest)}'
+    return f'{CONDITIONS[first]} by {spaced(damage)}' if damage else CONDITIONS[first]
+
+
+def spaced(name: str) -> str:
+    """Return a name as words."""
+    return name.replace('_', ' ')
+
+
+def main_metrics(benchmark: str, names: Sequence[str], main: str) -> list[str]:
+    """Return the metrics to show first, of those that there are."""
+    chosen = [name for name in MAIN_METRICS.get(benchmark, ()) if name in names]
+    chosen = chosen or list(names)[:MOST_MAIN]
+    return chosen if main in chosen or main not in names else [main, *chosen]
