@@ -48,6 +48,7 @@ REPLAY_OPTIONS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     arguments = _parser().parse_args(argv)
+    arguments.words = sys.argv[1:] if argv is None else list(argv)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -308,6 +309,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
         ),
         arguments.json,
         arguments.report,
+        arguments.words,
     )
     return 0
 

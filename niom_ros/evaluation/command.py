@@ -9,16 +9,18 @@ from typing import Any
 
 from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Benchmark
-from niom_ros.evaluation.benchmark import Case
 from niom_ros.evaluation.benchmark import DataMissing
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.benchmarks.homography import HomographyBenchmark
 from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
-from niom_ros.evaluation.methods import Method
+from niom_ros.evaluation.finished import Finished
+from niom_ros.evaluation.finished import interval_of
 from niom_ros.evaluation.methods import method_named
 from niom_ros.evaluation.records import data_key
 from niom_ros.evaluation.records import records_of
 from niom_ros.evaluation.records import versions
+from niom_ros.evaluation.report import check_folder
+from niom_ros.evaluation.report import write_report
 from niom_ros.evaluation.results import as_json
 from niom_ros.evaluation.results import Metrics
 from niom_ros.evaluation.run import default_jobs
@@ -50,26 +52,26 @@ class Evaluation:
     again: bool = False  # whether to measure anew what is known already
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A benchmark that was worked through."""
+def evaluate(
+    task: Evaluation,
+    json_file: Path | None = None,
+    report: Path | None = None,
+    arguments: Sequence[str] = (),
+) -> None:
+    """Run one benchmark or all; what lacks data is reported and left out.
 
-    benchmark: Benchmark
-    cases: Sequence[Case]
-    methods: Sequence[Method]
-    records: dict[str, Sequence[Record]]  # of each method, in the order of the cases
-    result: dict[str, Any]
-
-
-def evaluate(task: Evaluation, json_file: Path | None, report: Path | None) -> None:
-    """Run one benchmark or all; what lacks data is reported and left out."""
+    The report tells with which arguments it was made.
+    """
     if not task.data.is_dir():
         raise UserError(f'there is no folder {task.data}: --data must name the benchmark data')
+    if report:
+        check_folder(report)
     chosen = [kind for kind in BENCHMARKS if task.benchmark in (kind.name, 'all')]
-    finished, lacking = [], {}
+    finished: list[Finished] = []
+    lacking: dict[str, str] = {}
     for kind in chosen:
         try:
-            finished.append(work_through(kind(task.data, task.seed), task))
+            finished.append(work_through(new_benchmark(kind, task), task))
         except DataMissing as error:
             if len(chosen) == 1:
                 raise
@@ -80,21 +82,27 @@ def evaluate(task: Evaluation, json_file: Path | None, report: Path | None) -> N
     if not finished:
         raise UserError(f'no benchmark has data in {task.data}')
     if json_file:
-        results = {done.benchmark.name: done.result for done in finished}
-        content = {'benchmarks': results, 'missing': lacking}
+        results = {done.name: done.result for done in finished}
+        content: dict[str, Any] = {'benchmarks': results, 'missing': lacking}
         if task.benchmark != 'all':
             (content,) = results.values()
         write_bytes(json_file, (json.dumps(content, indent=1) + '\n').encode())
     if report:
-        write_report(report, finished)
+        page = write_report(report, finished, None, arguments, lacking)
+        print(f'report: {page}')
 
 
-def work_through(benchmark: Benchmark, task: Evaluation) -> Finished:
-    """Measure every method on every case of a benchmark, and sum it up."""
+def new_benchmark(kind: type[Benchmark], task: Evaluation) -> Benchmark:
+    """Return a benchmark as the task wants it."""
+    return kind(task.data, task.seed)
+
+
+def work_through(benchmark: Benchmark, task: Evaluation, names: Sequence[str] = ()) -> Finished:
+    """Measure methods on every case of a benchmark, and sum it up."""
     cases = sample(benchmark.cases(), task.limit, task.seed)
     methods = [
         method_named(name, task.settings, task.options)
-        for name in dict.fromkeys(task.methods or benchmark.default_methods)
+        for name in dict.fromkeys(names or task.methods or benchmark.default_methods)
     ]
     for method in methods:
         benchmark.usable(method)
@@ -116,24 +124,20 @@ def work_through(benchmark: Benchmark, task: Evaluation) -> Finished:
 
 def print_result(done: Finished) -> None:
     """Print a table: a line for each metric, a column for each method."""
-    metrics: dict[str, Metrics] = done.result['methods']
-    names = [name for name in next(iter(metrics.values())) if not name.endswith('_ci')]
-    table = [[done.benchmark.name, *metrics]]
-    for name in names:
-        table.append([name, *(written(metrics[method], name) for method in metrics)])
+    table = [[done.name, *done.metrics]]
+    for name in done.metric_names():
+        table.append([name, *(cell(metrics, name) for metrics in done.metrics.values())])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     print(f'{done.benchmark.title} {done.result["pairs"]} pairs, seed {done.benchmark.seed}.')
     for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
         print('  '.join(cells).rstrip())
     print()
 
 
-def written(metrics: Metrics, name: str) -> str:
+def cell(metrics: Metrics, name: str) -> str:
     """Write a number with its interval: 0.512 [0.401 0.620]."""
-    value, span = metrics[name], metrics[f'{name}_ci']
+    value, span = metrics.get(name), interval_of(metrics, name)
     if value is None:
         return '-'
-    if not isinstance(span, list):
-        return f'{value:.3f}'
-    return f'{value:.3f} [{span[0]:.3f} {span[1]:.3f}]'
+    return f'{value:.3f}' + (f' [{span[0]:.3f} {span[1]:.3f}]' if span else '')
