@@ -207,6 +207,14 @@ class Pipeline:
                 look.scene = self._reader.read_image(look.image).at(look.features.keypoints)
         return look.scene
 
+    def pair(self, reference: Reference, look: Look, options: Options) -> PairedObjects:
+        """Pair the objects of a reference with those of an image."""
+        scene = self.scene_of(look)
+        with timed('pair', look.seconds):
+            return pair_objects(
+                reference.scene.objects, scene.objects, options.pairing, self._embedder
+            )
+
     def match(
         self, reference: Reference, image: np.ndarray, options: Options | None = None
     ) -> MatchOutcome:
@@ -262,10 +270,7 @@ class Pipeline:
         scene, paired = Scene(), PairedObjects()
         if weighting.kind != 'none':
             scene = self.scene_of(look)
-            with timed('pair', seconds):
-                paired = pair_objects(
-                    reference.scene.objects, scene.objects, options.pairing, self._embedder
-                )
+            paired = self.pair(reference, look, options)
         weights = weights_for(reference.scene, scene, paired, weighting)
         _, image_weights = weights
         if plain is not None and image_weights.values is None:
