@@ -70,10 +70,10 @@ class Workbench:
         if method.classical:
             matcher = self.classical(method.classical)
             outcome = matcher.match(
-                self._once(
+                self.once(
                     (method.classical, reference.name), lambda: matcher.see(reference.pixels)
                 ),
-                self._once((method.classical, image.name), lambda: matcher.see(image.pixels)),
+                self.once((method.classical, image.name), lambda: matcher.see(image.pixels)),
             )
         else:
             (outcome,) = self.pipeline(method).match_all(
@@ -95,7 +95,7 @@ class Workbench:
         """Return a picture as a reference."""
         pipeline = self.pipeline(method)
         # With too few keypoints nothing will be found, which is the answer that counts.
-        return self._once(
+        return self.once(
             ('reference', method.settings, picture.name),
             lambda: pipeline.prepare(picture.pixels, fewest_keypoints=0),
         )
@@ -103,12 +103,15 @@ class Workbench:
     def look(self, method: Method, picture: Picture) -> Look:
         """Return a picture as the networks of a method see it."""
         pipeline = self.pipeline(method)
-        return self._once(
+        return self.once(
             ('look', method.settings, picture.name), lambda: pipeline.look(picture.pixels)
         )
 
-    def _once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """Return what was made for a key before, or make it; the oldest are forgotten."""
+    def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """Return what was made for a key before, or make it; what nobody asks for is forgotten.
+
+        A benchmark may keep its own things here under keys that begin with its name.
+        """
         if key not in self._kept:
             self._kept[key] = make()
             if len(self._kept) > KEPT:
