@@ -9,6 +9,8 @@ import json
 import os
 from pathlib import Path
 import sys
+from typing import Any
+from typing import TYPE_CHECKING
 
 from niom_ros.errors import UserError
 from niom_ros.installation import version
@@ -25,6 +27,9 @@ from niom_ros.parameters import NETWORK_PARAMETERS
 from niom_ros.parameters import options_of
 from niom_ros.parameters import Parameter
 from niom_ros.parameters import settings_of
+
+if TYPE_CHECKING:
+    from niom_ros.evaluation.command import Evaluation
 
 MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
 BENCHMARK_NAMES = (
@@ -79,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_replay(commands)
     _add_demo(commands)
     _add_eval(commands)
+    _add_calibrate(commands)
     _add_models(commands)
     return parser
 
@@ -119,7 +125,7 @@ def _add_parameter(command: argparse.ArgumentParser, parameter: Parameter) -> No
     )
 
 
-def _checked(arguments: argparse.Namespace, parameters: Sequence[Parameter]) -> dict[str, object]:
+def _checked(arguments: argparse.Namespace, parameters: Sequence[Parameter]) -> dict[str, Any]:
     values = vars(arguments)
     for parameter in parameters:
         problem = parameter.problem_with(values[parameter.name])
@@ -258,10 +264,6 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         'Default: what tells most for the benchmark.',
     )
     command.add_argument(
-        '--limit', type=int, default=0, metavar='N', help='only N pairs, drawn at random'
-    )
-    command.add_argument('--seed', type=int, default=0, help='of all that is drawn at random')
-    command.add_argument(
         '--corruptions',
         nargs='+',
         default=['all'],
@@ -269,12 +271,7 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help='with which images are damaged in pose: all, none, or names such as fog. '
         'Default: all.',
     )
-    command.add_argument(
-        '--jobs', type=int, default=0, metavar='N', help='processes. Default: one for each core.'
-    )
-    command.add_argument(
-        '--again', action='store_true', help='measure anew what was measured before'
-    )
+    _add_run_options(command)
     command.add_argument('--json', type=Path, help='write the results')
     command.add_argument(
         '--report', type=Path, metavar='FOLDER', help='write a page with tables and pictures'
@@ -284,33 +281,76 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     command.set_defaults(run=evaluate)
 
 
+def _add_run_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        '--limit', type=int, default=0, metavar='N', help='only N pairs, drawn at random'
+    )
+    command.add_argument('--seed', type=int, default=0, help='of all that is drawn at random')
+    command.add_argument(
+        '--jobs', type=int, default=0, metavar='N', help='processes. Default: one for each core.'
+    )
+    command.add_argument(
+        '--again', action='store_true', help='measure anew what was measured before'
+    )
+
+
 def evaluate(arguments: argparse.Namespace) -> int:
     """Run benchmarks; what was measured in an earlier run is not measured again."""
     # Here, because torch takes seconds to import.
     from niom_ros.evaluation.command import evaluate
+
+    evaluate(
+        _evaluation(arguments.benchmark, arguments),
+        arguments.json,
+        arguments.report,
+        arguments.words,
+    )
+    return 0
+
+
+def _evaluation(benchmark: str, arguments: argparse.Namespace) -> Evaluation:
     from niom_ros.evaluation.command import Evaluation
 
     values = _checked(arguments, MATCH_OPTIONS)
     for name in ('limit', 'seed', 'jobs'):
         if getattr(arguments, name) < 0:
             raise UserError(f'--{name} is {getattr(arguments, name)}: it must be 0 or more')
-    evaluate(
-        Evaluation(
-            arguments.benchmark,
-            arguments.data,
-            settings_of(values),
-            options_of(values),
-            tuple(_listed(arguments.methods)),
-            tuple(_listed(arguments.corruptions)),
-            arguments.limit,
-            arguments.seed,
-            arguments.jobs,
-            arguments.again,
-        ),
-        arguments.json,
-        arguments.report,
-        arguments.words,
+    return Evaluation(
+        benchmark,
+        arguments.data,
+        settings_of(values),
+        options_of(values),
+        tuple(_listed(values.get('methods', []))),
+        tuple(_listed(values.get('corruptions', []))),
+        arguments.limit,
+        arguments.seed,
+        arguments.jobs,
+        arguments.again,
     )
+
+
+def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        'calibrate', help='learn from benchmark data when to believe a match'
+    )
+    command.add_argument(
+        '--data', type=Path, required=True, metavar='FOLDER', help='where the benchmark data are'
+    )
+    _add_run_options(command)
+    command.add_argument(
+        '-o', '--output', type=Path, help='file with calibrations to write this one into'
+    )
+    for parameter in MATCH_OPTIONS:
+        _add_parameter(command, parameter)
+    command.set_defaults(run=calibrate)
+
+
+def calibrate(arguments: argparse.Namespace) -> int:
+    """Fit the confidence on one half of the references and report it on the other half."""
+    # Here, because torch takes seconds to import.
+    from niom_ros.evaluation.calibrate import calibrate
+
+    calibrate(_evaluation('calibration', arguments), arguments.output)
     return 0
 
 

@@ -97,7 +97,7 @@ class Matches:
         self.shown.append((reference, image))
         nobody = np.zeros(len(self.correspondences), bool)
         verdict = Verdict(Status.LOW_CONFIDENCE, 'not flat', nobody)
-        return Answer(MatchOutcome(verdict, self.correspondences), Evidence(nobody))
+        return Answer(MatchOutcome(verdict, self.correspondences), Evidence(nobody), False)
 
 
 def measured(data, correspondences, **options):

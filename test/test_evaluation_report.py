@@ -711,7 +711,9 @@ class Answering(Workbench):
             if accepted
             else Verdict(Status.LOW_CONFIDENCE, 'too few', agree, None, 0.2)
         )
-        self.answer = Answer(MatchOutcome(verdict, matches), Evidence(agree, found))
+        self.answer = Answer(
+            MatchOutcome(verdict, matches), Evidence(agree, found), plausible=True
+        )
 
     def match(self, method: Method, reference: Picture, image: Picture) -> Answer:
         return self.answer

@@ -85,7 +85,7 @@ class KnowingWorkbench(Workbench):
         agrees = np.ones(len(starts), bool)
         verdict = Verdict(Status.FEW_MATCHES, '', agrees)
         found = Correspondences(starts, ends, np.ones(len(starts), np.float32))
-        return Answer(MatchOutcome(verdict, found), Evidence(agrees))
+        return Answer(MatchOutcome(verdict, found), Evidence(agrees), plausible=True)
 
     def look(self, method, picture):
         return SimpleNamespace(features=self._features(picture))
@@ -206,7 +206,7 @@ def test_few_right_points_have_a_perfect_share_but_cover_little(data):
             return answer
         few = answer.correspondences
         few = Correspondences(few.reference_points[:2], few.image_points[:2], few.scores[:2])
-        return Answer(MatchOutcome(answer.outcome.verdict, few), answer.evidence)
+        return Answer(MatchOutcome(answer.outcome.verdict, few), answer.evidence, True)
 
     bench.match = only_two
     record = benchmark.measure(benchmark.cases()[0], method('plain'), bench)

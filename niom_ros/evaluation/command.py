@@ -11,8 +11,13 @@ from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Benchmark
 from niom_ros.evaluation.benchmark import DataMissing
 from niom_ros.evaluation.benchmark import Record
+from niom_ros.evaluation.benchmarks.abstain import AbstainBenchmark
 from niom_ros.evaluation.benchmarks.homography import HomographyBenchmark
+from niom_ros.evaluation.benchmarks.landmarks import LandmarksBenchmark
+from niom_ros.evaluation.benchmarks.pairing import PairingBenchmark
+from niom_ros.evaluation.benchmarks.pose import PoseBenchmark
 from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
+from niom_ros.evaluation.benchmarks.tmc import TmcBenchmark
 from niom_ros.evaluation.finished import Finished
 from niom_ros.evaluation.finished import interval_of
 from niom_ros.evaluation.methods import method_named
@@ -32,7 +37,12 @@ from niom_ros.settings import Settings
 
 BENCHMARKS: tuple[type[Benchmark], ...] = (
     SketchBenchmark,
+    TmcBenchmark,
+    PoseBenchmark,
     HomographyBenchmark,
+    PairingBenchmark,
+    AbstainBenchmark,
+    LandmarksBenchmark,
 )
 
 
@@ -94,6 +104,9 @@ def evaluate(
 
 def new_benchmark(kind: type[Benchmark], task: Evaluation) -> Benchmark:
     """Return a benchmark as the task wants it."""
+    if kind is PoseBenchmark and task.corruptions != ('all',):
+        chosen = () if task.corruptions == ('none',) else task.corruptions
+        return PoseBenchmark(task.data, task.seed, chosen)
     return kind(task.data, task.seed)
 
 

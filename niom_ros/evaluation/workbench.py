@@ -15,6 +15,7 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import examine
+from niom_ros.matching.geometry import implausibility
 from niom_ros.matching.pipeline import Look
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
@@ -45,6 +46,7 @@ class Answer:
 
     outcome: MatchOutcome
     evidence: Evidence  # for the best view, also if the method does not believe in it
+    plausible: bool  # whether a camera could see the reference like that
 
     @property
     def correspondences(self) -> Correspondences:
@@ -79,7 +81,8 @@ class Workbench:
             (outcome,) = self.pipeline(method).match_all(
                 [self.reference(method, reference)], self.look(method, image), method.options
             )
-        return Answer(outcome, evidence_of(outcome, reference, image, method))
+        evidence = evidence_of(outcome, reference, image, method)
+        return Answer(outcome, evidence, is_plausible(evidence, reference, method))
 
     def pipeline(self, method: Method) -> Pipeline:
         """Return the networks of a method."""
@@ -130,3 +133,11 @@ def evidence_of(
         return Evidence(np.zeros(len(correspondences), bool))
     box = reference.box
     return examine(correspondences, box, box.area, image.box, method.options.limits)
+
+
+def is_plausible(evidence: Evidence, reference: Picture, method: Method) -> bool:
+    """Tell whether a camera could see the reference like that."""
+    homography, checks = evidence.reference_to_image, evidence.checks
+    if homography is None or not checks:
+        return False
+    return not implausibility(homography, checks, reference.box, method.options.limits)

@@ -198,6 +198,7 @@ def measure(
     tiny = np.finfo(float).tiny
     areas = stretches.prod(axis=1)
     return {
+        'agreeing': float(inliers.sum()),
         'inlier_ratio': float(inliers.mean()),
         'coverage': hull_area(correspondences.reference_points[inliers]) / counting_area,
         'area_ratio': abs(cv2.contourArea(outline)) / image_box.area,

@@ -124,7 +124,7 @@ class AbstainBenchmark(Benchmark):
             yield true_case(TRUE_HOMOGRAPHY, f'homography/{flat.unit}', flat)
         for drawn in SketchBenchmark(self.data, self.seed).find_cases():
             if drawn.group == STANDARD:
-                yield true_case(TRUE_SKETCH, f'bsds/{drawn.unit}', drawn)
+                yield true_case(TRUE_SKETCH, drawn.unit, drawn)
 
     def pictures(
         self, case: UnrelatedCase | TrueCase

@@ -25,6 +25,7 @@ def answer_record(answer: Answer, reference: Picture, truth: np.ndarray | None) 
         'best_error': error_of(evidence.reference_to_image, truth, reference),
         'matches': len(answer.correspondences),
         'agreeing': int(evidence.inliers.sum()),
+        'plausible': answer.plausible,
         'checks': evidence.checks,
     }
 

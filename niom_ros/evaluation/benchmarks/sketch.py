@@ -63,7 +63,8 @@ class SketchBenchmark(Benchmark):
             for group in SETTINGS:
                 drawing = photo.with_suffix('.mat')
                 name = f'{photo.stem}/{group}'
-                yield SketchCase(name, photo.stem, photo.stem, group, photo, drawing, clutter)
+                unit = f'bsds/{photo.stem}'
+                yield SketchCase(name, photo.stem, unit, group, photo, drawing, clutter)
 
     def pictures(self, case: SketchCase) -> tuple[Picture, Picture, np.ndarray]:
         """Return the drawing, the camera image, and where points of the first are in it."""

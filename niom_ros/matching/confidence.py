@@ -1,0 +1,57 @@
+"""How sure a match is: learnt from pairs of pictures for which the truth is known.
+
+calibration.json holds, for each extractor and matcher, what `niom calibrate` found, on which data
+and how well it did on pairs that it had not seen.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+import functools
+import json
+import math
+from pathlib import Path
+
+FILE = Path(__file__).with_name('calibration.json')
+SMALLEST = 1e-6  # where logarithms end
+
+# What tells right from wrong, and whether more of it speaks for a match (1) or against it (-1).
+SIGNS = {
+    'agreeing': 1,
+    'inlier_ratio': 1,
+    'coverage': 1,
+    'stretch': -1,
+    'perspective': -1,
+}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """From the checks of a match to its confidence: one half is where believing begins."""
+
+    weights: Mapping[str, float]  # of each sign
+    bias: float
+
+    def confidence(self, checks: Mapping[str, float]) -> float:
+        """Return how sure a match is, 0 to 1; never less for one that has more in its favour."""
+        signs = signs_of(checks)
+        score = self.bias + sum(weight * signs[name] for name, weight in self.weights.items())
+        return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
+
+
+def signs_of(checks: Mapping[str, float]) -> dict[str, float]:
+    """Return the checks of a match on scales on which they add up."""
+    return {
+        name: checks[name] if name == 'inlier_ratio' else math.log(max(checks[name], SMALLEST))
+        for name in SIGNS
+    }
+
+
+# One half at 20 points, which no unrelated pair of a few hundred reached with any network.
+UNCALIBRATED = Calibration({'agreeing': 1.0}, -math.log(20))
+
+
+@functools.cache
+def calibration_of(method: str) -> Calibration:
+    """Return the calibration of an extractor and a matcher, such as 'aliked+lightglue'."""
+    entry = json.loads(FILE.read_text(encoding='utf-8')).get(method)
+    return UNCALIBRATED if entry is None else Calibration(entry['weights'], entry['bias'])
