@@ -1,5 +1,6 @@
 """The frame of `niom eval`: methods by name, records that survive interruptions, processes."""
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 import json
@@ -8,6 +9,8 @@ import os
 from pathlib import Path
 import queue
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -100,6 +103,21 @@ def measured(benchmark: Counting, methods: Sequence[Method], jobs: int = 1) -> d
     known = {method: records_of(benchmark, method, key) for method in methods}
     run(benchmark, benchmark.cases(), known, jobs)
     return {method.name: found for method, found in known.items()}
+
+
+def alive(process: int) -> bool:
+    try:
+        # A process that has ended, but nobody asked how, is still there as a zombie.
+        return 'State:\tZ' not in Path(f'/proc/{process}/status').read_text()
+    except FileNotFoundError:
+        return False
+
+
+def until(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, 'it did not happen in time'
+        time.sleep(0.1)
 
 
 def log_lines(benchmark: Counting) -> list[str]:
@@ -293,6 +311,23 @@ class TestRun:
         for process in {int(line.split()[2]) for line in log_lines(benchmark)}:
             with pytest.raises(ProcessLookupError):
                 os.kill(process, 0)
+
+    def test_processes_end_when_the_first_one_is_killed(self, clone: Path, tmp_path: Path) -> None:
+        benchmark = benchmark_with(tmp_path, ['wait', 'wait'])
+        code = (
+            'import sys; sys.path[:0] = sys.argv[1:3]\n'
+            'from pathlib import Path; from test_evaluation import Counting, measured, named\n'
+            "if __name__ == '__main__':\n"
+            "    measured(Counting(Path(sys.argv[3]), 0), [named('plain')], jobs=2)\n"
+        )
+        script = tmp_path / 'run.py'
+        script.write_text(code)
+        first = subprocess.Popen([sys.executable, script, clone / 'test', clone, tmp_path])
+        until(lambda: len(log_lines(benchmark)) == 2, 120)
+        first.kill()
+        first.wait()
+        for process in {int(line.split()[2]) for line in log_lines(benchmark)}:
+            until(lambda process=process: not alive(process), 20)
 
     def test_progress_tells_the_time_left(self) -> None:
         progress = Progress('sketch', 100, known=40)

@@ -11,6 +11,7 @@ from queue import Empty
 import random
 import signal
 import sys
+import threading
 import time
 import traceback
 
@@ -144,6 +145,7 @@ def collected(
 def work(waiting: 'Queue[Task | None]', done: 'Queue[Measured | BaseException | None]') -> None:
     """Measure task after task, in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process tells when to stop
+    threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         # One thread each: the processes share the cores already.
         bench = new_workbench(threads=1)
@@ -155,6 +157,14 @@ def work(waiting: 'Queue[Task | None]', done: 'Queue[Measured | BaseException | 
         # Some errors cannot be sent to another process; their text always can.
         known = isinstance(error, UserError)
         done.put(UserError(str(error)) if known else RuntimeError(traceback.format_exc()))
+
+
+def end_with_parent() -> None:
+    """End this process when the first one has gone, however that came."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def work_on(task: Task, bench: Workbench) -> Iterator[Measured]:
