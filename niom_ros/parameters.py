@@ -219,6 +219,14 @@ MATCH_PARAMETERS = (
         live=True,
     ),
     Parameter(
+        'min_confidence',
+        Limits.min_confidence,
+        'Confidence that is needed to say OK; 0.5 is as calibrated, more is stricter.',
+        minimum=0.5,
+        maximum=0.999,
+        live=True,
+    ),
+    Parameter(
         'min_inliers',
         Limits.min_inliers,
         'Agreeing matches that are needed to say OK; unrelated pictures reach a few.',
@@ -373,9 +381,16 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
 
 def options_of(values: Mapping[str, Any]) -> Options:
     """Return what may change from one image to the next."""
-    limits = ('score_threshold', 'reprojection_error', 'min_inliers', 'min_inlier_ratio')
+    limits = (
+        'score_threshold',
+        'reprojection_error',
+        'min_confidence',
+        'min_inliers',
+        'min_inlier_ratio',
+        'min_coverage',
+    )
     return Options(
-        Limits(**{name: values[name] for name in (*limits, 'min_coverage')}),
+        Limits(**{name: values[name] for name in limits}),
         Weighting(
             kind=values['weighting'],
             range=values['weight_range'] if values['weight_range'] >= 0 else None,

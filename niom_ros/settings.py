@@ -133,6 +133,7 @@ class Limits:
 
     score_threshold: float = 0.1  # matches that the network scores lower are dropped
     reprojection_error: float = 4.0  # pixels of the image within which a match agrees
+    min_confidence: float = 0.5  # one half: as calibrated, see matching/confidence.py
     min_inliers: int = 20
     min_inlier_ratio: float = 0.25
     min_coverage: float = 0.08  # share of the reference that the agreeing points span

@@ -198,7 +198,7 @@ def test_a_low_share_of_agreeing_matches_is_not_believed():
         Limits(min_inlier_ratio=0.5),
     )
     assert verdict.status is Status.LOW_CONFIDENCE
-    assert '50% are needed' in verdict.message
+    assert '50% of them are needed' in verdict.message
     assert verdict.confidence < 0.5
 
 

@@ -83,6 +83,7 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
         assert 'niom = niom_ros.cli:main' in archive.read(entry_points).decode()
         requirements = archive.read(metadata).decode()
     assert 'niom_ros/matching/pipeline.py' in names
+    assert 'niom_ros/matching/calibration.json' in names
     assert 'Requires-Dist: torch\n' in requirements
     assert 'opencv-python-headless' in requirements
     # They would bring a second OpenCV.

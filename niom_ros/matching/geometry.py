@@ -7,8 +7,12 @@ from enum import IntEnum
 import cv2
 import numpy as np
 
+from niom_ros.matching.confidence import Calibration
+from niom_ros.matching.confidence import UNCALIBRATED
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.settings import Limits
+
+SUREST_REFUSAL = 0.49  # confidence of what was refused: OK begins at one half
 
 
 class Status(IntEnum):
@@ -89,6 +93,7 @@ def locate(
     counting_area: int,
     image_box: Box,
     limits: Limits,
+    calibration: Calibration = UNCALIBRATED,
 ) -> Verdict:
     """Find the homography from reference to image and decide whether it can be right.
 
@@ -99,7 +104,7 @@ def locate(
         message = f'only {count} points were recognised, {limits.min_inliers} must agree'
         return Verdict(Status.FEW_MATCHES, message, np.zeros(count, bool))
     evidence = examine(correspondences, reference_box, counting_area, image_box, limits)
-    return judge(evidence, reference_box, limits)
+    return judge(evidence, reference_box, limits, calibration)
 
 
 def examine(
@@ -117,7 +122,9 @@ def examine(
     return Evidence(inliers, homography, checks)
 
 
-def judge(evidence: Evidence, reference_box: Box, limits: Limits) -> Verdict:
+def judge(
+    evidence: Evidence, reference_box: Box, limits: Limits, calibration: Calibration
+) -> Verdict:
     """Decide whether to believe a homography."""
     homography, inliers, checks = evidence.reference_to_image, evidence.inliers, evidence.checks
     count = len(inliers)
@@ -131,24 +138,21 @@ def judge(evidence: Evidence, reference_box: Box, limits: Limits) -> Verdict:
     if implausible:
         return Verdict(Status.REJECTED_GEOMETRY, implausible, inliers, checks=checks)
 
-    agreeing = int(inliers.sum())
-    # One half where unrelated pictures end, rising with every further point that agrees.
-    confidence = agreeing / (agreeing + limits.min_inliers)
+    agreeing = int(checks['agreeing'])
+    confidence = calibration.confidence(checks)
+    agree = f'{agreeing} of {count} recognised points agree'
     if agreeing < limits.min_inliers:
-        message = (
-            f'only {agreeing} of {count} recognised points agree; '
-            f'unrelated pictures reach that too, {limits.min_inliers} are needed'
-        )
+        message = f'only {agree}, {limits.min_inliers} are needed'
     elif checks['inlier_ratio'] < limits.min_inlier_ratio:
+        message = f'only {agree}, {limits.min_inlier_ratio:.0%} of them are needed'
+    elif confidence < limits.min_confidence:
         message = (
-            f'only {checks["inlier_ratio"]:.0%} of the {count} recognised points agree, '
-            f'{limits.min_inlier_ratio:.0%} are needed'
+            f'{agree}; unrelated pictures reach that too: '
+            f'confidence {confidence:.2f}, {limits.min_confidence:.2f} is needed'
         )
     else:
-        message = f'{agreeing} of {count} recognised points agree'
-        return Verdict(Status.OK, message, inliers, homography, confidence, checks)
-    # Below one half, whichever limit was missed.
-    confidence = min(0.5, confidence) * min(1.0, checks['inlier_ratio'] / limits.min_inlier_ratio)
+        return Verdict(Status.OK, agree, inliers, homography, confidence, checks)
+    confidence = min(confidence, SUREST_REFUSAL)
     return Verdict(Status.LOW_CONFIDENCE, message, inliers, None, confidence, checks)
 
 

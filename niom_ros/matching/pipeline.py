@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import torch
 
+from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.features import Features
@@ -122,6 +123,7 @@ class Pipeline:
         self.device = device.type
         self.method = f'{settings.extractor}+{settings.matcher}'
         self.detector = settings.detector
+        self._calibration = calibration_of(self.method)
         self._suitable_range = SUITABLE_RANGE[settings.extractor]
         self._half = settings.precision == 'half'
         self._plenty = min(PLENTY_OF_KEYPOINTS, settings.max_keypoints)
@@ -284,6 +286,7 @@ class Pipeline:
                 reference.counting_area,
                 Box(0, 0, features.width, features.height),
                 options.limits,
+                self._calibration,
             )
         is_weighted = any(side.values is not None for side in weights)
         return MatchOutcome(

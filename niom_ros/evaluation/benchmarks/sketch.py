@@ -9,6 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 from scipy.io import loadmat
+from scipy.io.matlab import MatReadError
 
 from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Benchmark
@@ -119,7 +120,7 @@ def drawing_of(path: Path) -> np.ndarray:
     try:
         annotators = loadmat(path)['groundTruth'][0]
         boundaries = [annotator['Boundaries'][0, 0] for annotator in annotators]
-    except (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError) as error:
+    except (MatReadError, NotImplementedError, LookupError, TypeError, ValueError) as error:
         raise UserError(
             f'{path} is no BSDS file of boundaries ({error}): fetch it again'
         ) from None

@@ -1,0 +1,289 @@
+"""`niom eval` and `niom calibrate` as users run them, with real weights on small data."""
+
+from collections.abc import Iterator
+import json
+from pathlib import Path
+
+from benchmark_data import VIEW
+from benchmark_data import write_benchmark_data
+import numpy as np
+import pytest
+
+from niom_ros.cli import main
+from niom_ros.errors import UserError
+from niom_ros.evaluation import workbench
+from niom_ros.evaluation.benchmark import Record
+from niom_ros.evaluation.benchmarks.homography import HomographyBenchmark
+from niom_ros.evaluation.benchmarks.sketch import drawing_of
+from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
+from niom_ros.evaluation.command import BENCHMARKS
+from niom_ros.evaluation.methods import method_named
+from niom_ros.evaluation.workbench import Picture
+from niom_ros.evaluation.workbench import Workbench
+from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.images import read_image
+from niom_ros.settings import Options
+from niom_ros.settings import Settings
+
+FAST = ('--max-keypoints', '256', '--jobs', '1', '--device', 'cpu')
+# What each benchmark must tell, by the names that others rely on.
+PROMISED = {
+    'sketch': ('success_10px', 'success_20px', 'wrong_accepted'),
+    'tmc': (
+        *('rmse', 'pck_01', 'pck_05', 'pck_10', 'recall_01', 'recall_05', 'recall_10'),
+        *('paired_pck_05', 'paired_pck_10', 'chance_pck_05'),
+    ),
+    'pose': (
+        *(f'auc_{limit}_{kind}' for limit in (5, 10, 20) for kind in ('clean', 'both', 'one')),
+        'auc_20_both_fog',
+        'auc_5_one_fog',
+    ),
+    'homography': ('auc_3', 'auc_5', 'auc_10'),
+    'pairing': ('top1',),
+    'abstain': ('false_accept', 'true_accept'),
+    'landmarks': ('pck_05', 'pck_10'),
+}
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_benchmark_data(tmp_path_factory.mktemp('small') / 'data')
+
+
+@pytest.fixture(scope='module', autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('NIOM_CACHE', str(tmp_path_factory.mktemp('cache')))
+        yield
+
+
+@pytest.fixture(scope='module')
+def everything(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder with what `niom eval all` wrote."""
+    folder = tmp_path_factory.mktemp('all')
+    words = ['eval', 'all', '--data', str(data), '--corruptions', 'fog', '--methods', 'sew+nop']
+    outputs = ['--json', str(folder / 'all.json'), '--report', str(folder / 'report')]
+    assert main([*words, *outputs, *FAST]) == 0
+    return folder
+
+
+def test_all_benchmarks_tell_what_was_promised(everything: Path) -> None:
+    written = json.loads((everything / 'all.json').read_text())
+    assert written['missing'] == {}
+    assert set(written['benchmarks']) == set(PROMISED) == {kind.name for kind in BENCHMARKS}
+    for name, promised in PROMISED.items():
+        result = written['benchmarks'][name]
+        assert (result['benchmark'], result['data'], result['seed']) == (name, 'data', 0)
+        assert {'torch', 'opencv', 'niom_ros'} <= set(result['versions'])
+        assert result['pairs'] >= 1
+        (metrics,) = result['methods'].values()
+        for metric in promised:
+            assert 0 <= metrics[metric] <= 1, (name, metric)
+            low, high = metrics[f'{metric}_ci']
+            assert 0 <= low <= metrics[metric] <= high <= 1, (name, metric)
+
+
+def test_easy_pairs_are_found_and_unrelated_ones_are_not(everything: Path) -> None:
+    results = json.loads((everything / 'all.json').read_text())['benchmarks']
+
+    def value(benchmark: str, metric: str) -> float:
+        return float(results[benchmark]['methods']['sew+nop'][metric])
+
+    assert value('homography', 'auc_10') > 0.8
+    assert value('pose', 'auc_20_clean') > 0.7
+    assert value('abstain', 'false_accept') == 0
+    assert value('abstain', 'true_accept_homography') == 1
+    assert value('landmarks', 'pck_10') == 1
+    assert value('tmc', 'chance_pck_05') < value('tmc', 'pck_05')
+
+
+def test_the_report_has_a_chapter_for_each(everything: Path) -> None:
+    page = (everything / 'report/index.html').read_text()
+    for kind in BENCHMARKS:
+        assert kind.title in page
+    assert list((everything / 'report/pictures').glob('*.jpg'))
+
+
+def test_one_benchmark_alone(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / 'result.json'
+    words = ['eval', 'homography', '--data', str(data), '--methods', 'sift,orb', '--seed', '3']
+    assert main([*words, '--limit', '1', '--json', str(file), *FAST]) == 0
+    result = json.loads(file.read_text())
+    assert (result['benchmark'], result['seed'], result['pairs']) == ('homography', 3, 1)
+    assert list(result['methods']) == ['sift', 'orb']
+    assert list(result['differences']) == ['orb - sift']
+    assert result['methods']['sift']['auc_10'] > 0.8
+    shown = capsys.readouterr().out
+    assert '1 pairs, seed 3' in shown and 'auc_10' in shown and 'sift' in shown
+
+
+def test_what_was_measured_is_not_measured_again(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+    measure = HomographyBenchmark.measure
+
+    def counted(self: HomographyBenchmark, case, method, workbench) -> Record:  # type: ignore
+        measured.append(f'{case.name} {method.name}')
+        return measure(self, case, method, workbench)
+
+    monkeypatch.setattr(HomographyBenchmark, 'measure', counted)
+    words = ['eval', 'homography', '--data', str(data), '--seed', '9', *FAST, '--methods']
+    assert main([*words, 'orb']) == 0
+    assert sorted(measured) == ['homogr/Rocket orb', 'oxford/cup/1-2 orb']
+    assert main([*words, 'orb', 'sift']) == 0
+    assert len(measured) == 4
+    assert main([*words, 'orb', '--again']) == 0
+    assert len(measured) == 6
+
+
+def test_a_missing_set_is_reported(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = tmp_path / 'part'
+    part.mkdir()
+    (part / 'homography').mkdir()
+    (part / 'homography/oxford').symlink_to(data / 'homography/oxford')
+    file = tmp_path / 'all.json'
+    words = ['--data', str(part), '--methods', 'orb', *FAST]
+    assert main(['eval', 'all', *words, '--json', str(file)]) == 0
+    said = capsys.readouterr().err
+    assert 'there is no homography/homogr' in said
+    assert 'sketch needs drawing/bsds' in said
+    written = json.loads(file.read_text())
+    assert 'homography' in written['benchmarks']
+    assert written['benchmarks']['homography']['missing'] == ['homography/homogr']
+    assert 'sketch' in written['missing']
+    assert main(['eval', 'sketch', *words]) == 1
+    assert 'sketch needs drawing/bsds: there is no such folder' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('words', 'said'),
+    [
+        (['--data', 'nowhere'], 'there is no folder nowhere: --data must name'),
+        (['--data', 'DATA', '--methods', 'see'], "there is no method 'see'"),
+        (['--data', 'DATA', '--limit', '-1'], '--limit is -1: it must be 0 or more'),
+        (['--data', 'DATA', '--max-keypoints', '3'], 'max_keypoints is 3: use 64 to 8192'),
+        (['--data', 'DATA', '--report', 'DATA/pose/strecha/wall/0.png'], '0.png'),
+    ],
+)
+def test_bad_input_is_said(
+    data: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    words = [word.replace('DATA', str(data)) for word in words]
+    assert main(['eval', 'homography', '--jobs', '1', *words]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_an_unknown_corruption_is_said(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['eval', 'pose', '--data', str(data), '--corruptions', 'rain', *FAST]) == 1
+    assert "there is no corruption 'rain'" in capsys.readouterr().err
+
+
+class TestHomography:
+    def test_both_formats_tell_where_points_of_the_first_picture_are(self, data: Path) -> None:
+        cases = {case.name: case for case in HomographyBenchmark(data, 0).cases()}
+        assert set(cases) == {'oxford/cup/1-2', 'homogr/Rocket'}
+        for case in cases.values():
+            assert np.allclose(case.reference_to_image, VIEW, atol=1e-6)
+
+    @pytest.mark.parametrize('content', ['1 2 3', 'no numbers', '<a><b></a>'])
+    def test_a_broken_file_is_named(self, tmp_path: Path, content: str) -> None:
+        folder = write_benchmark_data(tmp_path / 'data')
+        (folder / 'homography/oxford/cup/H1to2p.xml').write_text(content)
+        with pytest.raises(UserError, match=r'H1to2p\.xml holds no 3 x 3 matrix'):
+            HomographyBenchmark(folder, 0).cases()
+
+
+class TestSketch:
+    def test_the_drawing_with_most_ink_is_taken(self, data: Path) -> None:
+        drawing = drawing_of(data / 'drawing/bsds/1001.mat')
+        assert drawing.shape == (160, 240, 3) and drawing.dtype == np.uint8
+        assert drawing[0, 0].tolist() == [255, 255, 255]
+        # A diagonal would be 2 % of the pixels.
+        assert 0.05 < (drawing[..., 0] < 128).mean() < 0.5
+
+    def test_the_camera_sees_the_photo_where_the_truth_says(self, data: Path) -> None:
+        benchmark = SketchBenchmark(data, seed=0)
+        cases = benchmark.cases()
+        assert [case.group for case in cases[:4]] == ['standard', 'rotated', 'scaled', 'cluttered']
+        for case in cases:
+            reference, image, truth = benchmark.pictures(case)
+            points = np.array([[80.0, 60], [150, 70], [120, 100]])
+            seen = warp_points(truth, points)
+            inside = ((seen > 2) & (seen < np.array([237, 157]))).all(axis=1)
+            original = read_image(case.photo).astype(float)
+            for (x, y), (u, v) in zip(points[inside], seen[inside], strict=True):
+                there = image.pixels[round(v), round(u)].astype(float)
+                around = original[int(y) - 3 : int(y) + 4, int(x) - 3 : int(x) + 4]
+                low, high = around.min(axis=(0, 1)) - 12, around.max(axis=(0, 1)) + 12
+                assert ((there >= low) & (there <= high)).all(), case.name
+            assert reference.pixels.shape == image.pixels.shape
+
+    def test_views_depend_on_the_seed_and_the_case_alone(self, data: Path) -> None:
+        one, same, other = (
+            SketchBenchmark(data, 1),
+            SketchBenchmark(data, 1),
+            SketchBenchmark(data, 2),
+        )
+        case = one.cases()[0]
+        assert np.array_equal(one.pictures(case)[2], same.pictures(case)[2])
+        assert not np.array_equal(one.pictures(case)[2], other.pictures(case)[2])
+
+    def test_refusals_are_misses_and_wrong_claims_are_counted_among_claims(
+        self, data: Path
+    ) -> None:
+        def record(error: float | None, group: str = 'standard') -> Record:
+            return {'error': error, 'accepted': error is not None, 'group': group}
+
+        records = [record(e) for e in (3.0, 15.0, 25.0, None, None)] + [record(9.0, 'rotated')]
+        found = SketchBenchmark(data, 0).summarise(records)
+        assert found['success_10px'] == pytest.approx(1 / 5)
+        assert found['success_20px'] == pytest.approx(2 / 5)
+        assert found['wrong_accepted'] == pytest.approx(1 / 3)
+        assert (found['success_10px_rotated'], found['wrong_accepted_rotated']) == (1, 0)
+        assert np.isnan(found['success_10px_scaled'])
+
+    def test_what_is_no_bsds_file_is_named(self, tmp_path: Path) -> None:
+        file = tmp_path / 'x.mat'
+        file.write_text('nothing')
+        with pytest.raises(UserError, match='is no BSDS file of boundaries'):
+            drawing_of(file)
+
+
+class TestWorkbench:
+    def test_each_picture_is_seen_once_for_all_methods_with_the_same_networks(
+        self, data: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench = Workbench()
+        settings = Settings(device='cpu', max_keypoints=128)
+        methods = [method_named(n, settings, Options()) for n in ('plain', 'sew', 'uniform')]
+        pipeline = bench.pipeline(methods[0])
+        assert bench.pipeline(methods[1]) is pipeline
+        looks: list[int] = []
+        look = pipeline.look
+        monkeypatch.setattr(pipeline, 'look', lambda pixels: looks.append(1) or look(pixels))
+        benchmark = HomographyBenchmark(data, 0)
+        for method in methods:
+            benchmark.measure(benchmark.cases()[0], method, bench)
+        assert len(looks) == 1
+
+    def test_memory_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(workbench, 'KEPT', 3)
+        bench = Workbench()
+        made: list[int] = []
+        for key in (1, 2, 3, 1, 4, 1, 2):
+            bench.once(key, lambda key=key: made.append(key))  # type: ignore[misc]
+        # 4 displaced 2, which was not asked for longest.
+        assert made == [1, 2, 3, 4, 2]
+
+    def test_a_picture_without_any_keypoint_is_a_refusal(self) -> None:
+        grey = Picture('grey', np.full((64, 64, 3), 128, np.uint8))
+        for name in ('plain', 'sift', 'orb'):
+            method = method_named(name, Settings(device='cpu', max_keypoints=128), Options())
+            answer = Workbench().match(method, grey, grey)
+            assert not answer.accepted and not answer.plausible
+            assert len(answer.correspondences) == 0
