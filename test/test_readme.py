@@ -1,5 +1,6 @@
 """What the README lists is what the running node offers."""
 
+from fnmatch import fnmatch
 import re
 
 import pytest
@@ -13,6 +14,9 @@ from ros_client import spin_until
 from test_launch_files import readme_table
 
 from niom_ros.cli import main
+from niom_ros.evaluation.command import BENCHMARKS
+from niom_ros.evaluation.methods import CLASSICAL
+from niom_ros.evaluation.methods import PRESETS
 from niom_ros.models.table import MODELS
 from niom_ros.parameters import MATCHER_PARAMETERS
 from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
@@ -138,6 +142,22 @@ def test_the_readme_lists_the_statuses(readme, clone):
         r'^uint8 (\w+) = (\d+)', (clone / 'msg/Homography.msg').read_text().split('# How')[0], re.M
     )
     assert [(row[1].strip('`'), row[0]) for row in rows] == constants
+
+
+def test_the_readme_lists_the_benchmarks(readme):
+    rows = readme_table(readme, 'Benchmarks')
+    assert [row[0] for row in rows] == [f'`{kind.name}`' for kind in BENCHMARKS]
+    for row, kind in zip(rows, BENCHMARKS, strict=True):
+        patterns = re.findall(r'`(.+?)`', row[1])
+        for folder in kind.folders:
+            assert any(fnmatch(folder, pattern) for pattern in patterns), (kind.name, folder)
+        assert f'`{kind.main_metric}`' in row[3]
+
+
+def test_the_readme_lists_the_methods(readme):
+    rows = readme_table(readme, 'Methods')
+    named = {name for row in rows for cell in row for name in re.findall(r'`(.+?)`', cell)}
+    assert named == {*PRESETS, *CLASSICAL}
 
 
 def test_commands_in_the_readme_exist(readme, capsys):
