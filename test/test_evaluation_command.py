@@ -9,6 +9,7 @@ from benchmark_data import write_benchmark_data
 import numpy as np
 import pytest
 
+from niom_ros.cli import BENCHMARK_NAMES
 from niom_ros.cli import main
 from niom_ros.errors import UserError
 from niom_ros.evaluation import workbench
@@ -70,6 +71,7 @@ def everything(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_benchmarks_tell_what_was_promised(everything: Path) -> None:
     written = json.loads((everything / 'all.json').read_text())
     assert written['missing'] == {}
+    assert (*(kind.name for kind in BENCHMARKS), 'all') == BENCHMARK_NAMES
     assert set(written['benchmarks']) == set(PROMISED) == {kind.name for kind in BENCHMARKS}
     for name, promised in PROMISED.items():
         result = written['benchmarks'][name]

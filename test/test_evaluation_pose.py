@@ -211,6 +211,7 @@ def test_perfect_matches_score_1(data):
     assert [record['matches'] for record in records] == [60, 60, 60]
     assert max(record['error'] for record in records) < 0.05
     metrics = benchmark.summarise(records)
+    assert metrics.pop('weighted') == 0
     assert len(metrics) == 15
     assert min(metrics.values()) > 0.99
 
@@ -241,7 +242,7 @@ def test_each_photo_has_its_own_camera(data):
 
 def test_nothing_matched_is_an_infinite_error(data):
     benchmark, (record,) = measured(data, Correspondences.none(), corruptions=())
-    assert record == {'error': math.inf, 'matches': 0, 'group': 'clean'}
+    assert record == {'error': math.inf, 'matches': 0, 'weighted': False, 'group': 'clean'}
     assert benchmark.summarise([record])['auc_20_clean'] == 0
     assert benchmark.quality(record) < benchmark.quality({'error': 179.0})
 
@@ -307,7 +308,9 @@ def test_the_mean_of_the_corruptions_is_that_of_their_areas():
         'one/fog': [4.0, 8.0],
     }
     records = [
-        {'group': group, 'error': error} for group, values in errors.items() for error in values
+        {'group': group, 'error': error, 'weighted': group == 'clean'}
+        for group, values in errors.items()
+        for error in values
     ]
     metrics = PoseBenchmark(None, 0).summarise(records)
     # Half of the pairs lie on the curve, which rises to 1 / 2 until 1 degree.
@@ -318,6 +321,7 @@ def test_the_mean_of_the_corruptions_is_that_of_their_areas():
     # To 1 / 2 until 4 degrees, to 1 until 8, then 1.
     assert metrics['auc_10_one'] == pytest.approx((0.25 * 4 + 0.75 * 4 + 2) / 10)
     assert metrics['auc_10_one'] == metrics['auc_10_one_fog']
+    assert metrics.pop('weighted') == 0.25
     assert set(metrics) == {
         f'auc_{limit}_{name}'
         for limit in (5, 10, 20)
@@ -327,16 +331,20 @@ def test_the_mean_of_the_corruptions_is_that_of_their_areas():
 
 def test_what_does_not_occur_is_left_out():
     benchmark = PoseBenchmark(None, 0)
-    only_one = benchmark.summarise([{'group': 'one/fog', 'error': 1.0}])
-    assert set(only_one) == {f'auc_{t}_{n}' for t in (5, 10, 20) for n in ('one', 'one_fog')}
-    assert benchmark.main_metric in benchmark.summarise([{'group': 'clean', 'error': 1.0}])
+    record = {'error': 1.0, 'weighted': True}
+    only_one = benchmark.summarise([{**record, 'group': 'one/fog'}])
+    areas = {f'auc_{t}_{n}' for t in (5, 10, 20) for n in ('one', 'one_fog')}
+    assert set(only_one) == {'weighted', *areas}
+    assert benchmark.main_metric in benchmark.summarise([{**record, 'group': 'clean'}])
 
 
 def test_summing_up_is_quick_enough_to_be_done_a_thousand_times():
     random = np.random.default_rng(0)
     groups = ['clean', *(f'{kind}/{name}' for name in CORRUPTIONS for kind in ('both', 'one'))]
     records = [
-        {'group': group, 'error': error} for group in groups for error in random.exponential(9, 12)
+        {'group': group, 'error': error, 'weighted': True}
+        for group in groups
+        for error in random.exponential(9, 12)
     ]
     benchmark, start = PoseBenchmark(None, 0), time.process_time()
     for _ in range(10):

@@ -1,6 +1,7 @@
 """What can be known of launch, parameter and RViz files without launch and RViz."""
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 import sys
 
@@ -16,9 +17,15 @@ from ros_client import running
 from ros_client import spin_until
 import yaml
 
+from niom_ros.evaluation.methods import method_named
 from niom_ros.installation import share_folder
+from niom_ros.parameters import defaults
 from niom_ros.parameters import MATCHER_PARAMETERS
+from niom_ros.parameters import options_of
+from niom_ros.parameters import settings_of
 from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
+from niom_ros.settings import Options
+from niom_ros.settings import Settings
 
 LAUNCH_FOLDER = share_folder() / 'launch'
 MATCHER = 'matcher.launch.py'
@@ -256,9 +263,21 @@ def test_rviz_shows_what_the_running_node_offers(tmp_path):
 def test_parameter_files_name_parameters_that_exist(file, node, table):
     content = yaml.safe_load((share_folder() / 'config' / file).read_text())
     assert list(content) == [node]
-    defaults = {parameter.name: parameter.default for parameter in table}
+    known = defaults(table)
     for name, value in content[node]['ros__parameters'].items():
-        assert value == defaults[name], f'{name} in {file} is not the default'
+        assert value == known[name], f'{name} in {file} is not the default'
+
+
+def test_the_preset_plain_is_what_niom_eval_calls_plain():
+    content = yaml.safe_load((share_folder() / 'config/plain.yaml').read_text())
+    preset = content['/**/matcher']['ros__parameters']
+    table = {parameter.name: parameter for parameter in MATCHER_PARAMETERS}
+    assert all(table[name].problem_with(value) == '' for name, value in preset.items())
+    values = defaults(MATCHER_PARAMETERS) | preset
+    plain = method_named('plain', Settings(), Options())
+    assert options_of(values) == plain.options
+    # No detector: nothing that it could see would be used.
+    assert settings_of(values) == replace(plain.settings, detector='none')
 
 
 def test_the_real_node_reads_the_parameter_file(tmp_path):

@@ -54,6 +54,11 @@ class Answer:
         return self.outcome.correspondences
 
     @property
+    def weighted(self) -> bool:
+        """Tell whether weights acted; where no object is seen, SEW does nothing."""
+        return self.outcome.weighting != 'none'
+
+    @property
     def accepted(self) -> bool:
         """Tell whether the method claims to have found the reference."""
         return self.outcome.verdict.reference_to_image is not None

@@ -13,6 +13,7 @@ from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Benchmark
 from niom_ros.evaluation.benchmark import Case
 from niom_ros.evaluation.benchmark import Record
+from niom_ros.evaluation.benchmark import share
 from niom_ros.evaluation.corruptions import check_name
 from niom_ros.evaluation.corruptions import CorruptedImages
 from niom_ros.evaluation.corruptions import CORRUPTIONS
@@ -104,17 +105,22 @@ class PoseBenchmark(Benchmark):
 
     def measure(self, case: PoseCase, method: Method, workbench: Workbench) -> Record:
         """Compare the movement that follows from all matches with the true one."""
-        matches = workbench.match(method, *self._pictures(case)).correspondences
+        answer = workbench.match(method, *self._pictures(case))
+        matches = answer.correspondences
         # Not only those that agree with a homography: the scenes are not flat.
         points = matches.reference_points, matches.image_points
-        return {'error': motion_error(*points, case.photos), 'matches': len(matches)}
+        return {
+            'error': motion_error(*points, case.photos),
+            'matches': len(matches),
+            'weighted': answer.weighted,
+        }
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
         """Return the areas under the curves; of the corruptions also the mean, as in the paper."""
         errors: dict[str, list[float]] = {}
         for record in records:
             errors.setdefault(record['group'], []).append(record['error'])
-        metrics = {}
+        metrics = {'weighted': share(record['weighted'] for record in records)}
         for limit in THRESHOLDS:
             areas = {group: error_auc(values, limit) for group, values in errors.items()}
             if CLEAN in areas:

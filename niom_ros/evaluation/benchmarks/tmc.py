@@ -80,6 +80,7 @@ METRICS = (
     'paired_recall_05',  # share of the direct points near which such a point arrives
     'paired_recall_10',
     'chance_pck_05',
+    'weighted',  # share of the matchings in which weights acted
 )
 
 
@@ -110,6 +111,7 @@ class OneHop:
     c: np.ndarray
     matches_ab: int
     matches_bc: int
+    weighted: float  # share of the two in which weights acted
 
     @property
     def errors(self) -> np.ndarray:
@@ -159,6 +161,7 @@ class TmcBenchmark(Benchmark):
             'paired_recall_05': recall_of_right(direct.c, hop.c, errors, 0.05),
             'paired_recall_10': recall_of_right(direct.c, hop.c, errors, 0.10),
             'chance_pck_05': direct.chance,
+            'weighted': hop.weighted,
             'matches_ac': direct.matches,
             'agreeing_ac': len(direct.c),
             'matches_ab': hop.matches_ab,
@@ -259,8 +262,8 @@ def hop_through(
     workbench: Workbench, method: Method, a: Picture, b: Picture, c: Picture
 ) -> OneHop:
     """Join the matches A-B with the matches B-C where they meet in B."""
-    ab = workbench.match(method, a, b).correspondences
-    bc = workbench.match(method, b, c).correspondences
+    a_to_b, b_to_c = workbench.match(method, a, b), workbench.match(method, b, c)
+    ab, bc = a_to_b.correspondences, b_to_c.correspondences
     as_image, as_reference = features_of(workbench, method, b)
     rows_ab, rows_bc = one_hop(
         positions(ab.image_points, b),
@@ -275,6 +278,7 @@ def hop_through(
         positions(bc.image_points[rows_bc], c),
         len(ab),
         len(bc),
+        (a_to_b.weighted + b_to_c.weighted) / 2,
     )
 
 

@@ -23,19 +23,25 @@ MAIN_METRICS = {
         'success_10px_cluttered',
     ),
     'tmc': (
-        'rmse',
-        'pck_01',
-        'pck_05',
-        'pck_10',
         'paired_pck_05',
         'paired_pck_10',
+        'paired_recall_10',
+        'rmse',
+        'pck_05',
         'chance_pck_05',
     ),
     'pose': ('auc_5_clean', 'auc_10_clean', 'auc_20_clean', 'auc_20_both', 'auc_20_one'),
     'homography': ('auc_3', 'auc_5', 'auc_10', 'wrong_accepted'),
     'pairing': ('top1', 'top1_detectable', 'detectable'),
     'abstain': ('false_accept', 'false_accept_upper', 'true_accept'),
-    'landmarks': ('pck_05', 'pck_10', 'local_pck_05', 'chance_pck_05', 'accepted'),
+    'landmarks': (
+        'pck_05',
+        'pck_10',
+        'chance_pck_05',
+        'chance_pck_10',
+        'local_pck_10',
+        'accepted',
+    ),
 }
 MOST_MAIN = 6
 
@@ -121,6 +127,12 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         'share of pairs with the right partner, among those whose objects the detector saw',
         MORE,
     ),
+    (
+        r'top1_kinds',
+        'right partner, by kind',
+        'the same, but every kind of object counts the same',
+        MORE,
+    ),
     (r'top1', 'right partner', 'share of pairs in which the right object was chosen', MORE),
     (r'detectable', 'detectable', 'share of pairs whose objects the detector saw', NEITHER),
     (
@@ -138,7 +150,15 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'true_accept',
         'true accepts',
-        'share accepted of the pairs in which there is something to find',
+        'share of the pairs with something to find in which it is found, less than 20 px off',
+        MORE,
+    ),
+    (r'weighted', 'weighted', 'share of matchings in which weights acted at all', NEITHER),
+    (
+        r'paired_recall_(\d\d)',
+        'paired recall {0}',
+        'share of direct matches near which a point arrives that belongs there, within {0} of '
+        'the size',
         MORE,
     ),
     (r'accepted', 'accepted', 'share of pairs in which the method claims a find', NEITHER),
