@@ -21,7 +21,7 @@ from niom_ros.evaluation.command import BENCHMARKS
 from niom_ros.evaluation.methods import method_named
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import read_image
 from niom_ros.settings import Options
 from niom_ros.settings import Settings

@@ -28,7 +28,7 @@ from niom_ros.evaluation.metrics import rotation_error
 from niom_ros.evaluation.metrics import share_within
 from niom_ros.evaluation.metrics import translation_error
 from niom_ros.evaluation.metrics import upper_bound
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 
 NO_POINTS = np.empty((0, 2))
 WORST = Consistency(math.sqrt(2), 0, 0, 0, 0, 0, 0)

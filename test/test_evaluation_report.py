@@ -59,7 +59,7 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.marks import BLUE
 from niom_ros.matching.marks import SLATE
 from niom_ros.matching.marks import VERMILLION

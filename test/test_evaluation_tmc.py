@@ -29,7 +29,7 @@ from niom_ros.matching.features import Features
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.marks import SKY
 from niom_ros.matching.marks import VERMILLION
 from niom_ros.matching.pipeline import MatchOutcome

@@ -16,7 +16,7 @@ from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import measure
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.settings import Limits
 
 REFERENCE = Box(0, 0, 400, 300)

@@ -8,7 +8,6 @@ import pytest
 from niom_ros.guidance.landmarks import corrected
 from niom_ros.guidance.landmarks import Field
 from niom_ros.guidance.landmarks import Landmark
-from niom_ros.guidance.landmarks import parameter_slopes
 from niom_ros.guidance.landmarks import place_landmarks
 from niom_ros.guidance.landmarks import PlacedLandmark
 from niom_ros.matching.correspondences import Correspondences
@@ -16,7 +15,8 @@ from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import parameter_slopes
+from niom_ros.matching.homographies import warp_points
 from niom_ros.settings import Limits
 from niom_ros.settings import SettingsError
 

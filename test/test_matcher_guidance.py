@@ -24,7 +24,7 @@ from std_msgs.msg import Header
 from visualization_msgs.msg import Marker
 from visualization_msgs.msg import MarkerArray
 
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.virtual_scene import example_photo
 

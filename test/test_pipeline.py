@@ -9,7 +9,7 @@ import torch
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.matching.pipeline import Pipeline

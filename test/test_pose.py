@@ -12,7 +12,7 @@ from niom_ros.guidance.pose import find_pose
 from niom_ros.guidance.pose import Placement
 from niom_ros.guidance.pose import Pose
 from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.virtual_scene import VirtualScene
 
 SIZE = 600, 400

@@ -11,7 +11,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 from scipy.special import betaincinv
 
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 
 FARTHEST = math.sqrt(2)  # between two points of a picture whose sides count as 1
 

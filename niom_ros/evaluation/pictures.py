@@ -12,7 +12,7 @@ from niom_ros.evaluation.workbench import Answer
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
 from niom_ros.matching.geometry import in_front
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.lettering import banner
 from niom_ros.matching.lettering import Colour
 from niom_ros.matching.lettering import Entry

@@ -7,12 +7,12 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from niom_ros.guidance.camera import lifted
-from niom_ros.guidance.pose import match_variance
-from niom_ros.guidance.pose import SHARED_ERROR
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import homography_deviations
+from niom_ros.matching.homographies import SHARED_ERROR
+from niom_ros.matching.homographies import warp_points
 from niom_ros.settings import check_choice
 from niom_ros.settings import LANDMARK_MODES
 
@@ -91,7 +91,10 @@ def place_landmarks(
     deviations = np.full(len(landmarks), np.inf)
     if inliers.sum() >= FEWEST_INLIERS:
         deviations[seen] = homography_deviations(
-            homography, correspondences, inliers, reference_points[seen]
+            homography,
+            correspondences.reference_points[inliers],
+            correspondences.image_points[inliers],
+            reference_points[seen],
         )
         field = offset_field(homography, correspondences, inliers, reprojection_error)
         if mode == 'local':
@@ -123,44 +126,6 @@ def same_side(
     depths = lifted(reference_points) @ homography[2]
     # A homography and its negative are the same, so only a change of sign counts.
     return depths * (lifted(known_points) @ homography[2]).sum() > 0
-
-
-def homography_deviations(
-    homography: np.ndarray,
-    correspondences: Correspondences,
-    inliers: np.ndarray,
-    reference_points: np.ndarray,
-) -> np.ndarray:
-    """Return how uncertain points are that a homography puts into the image: N.
-
-    The uncertainty of its eight parameters, as the distances to the inliers that are left tell,
-    carried on to the points: those far from all inliers are less certain.
-    """
-    known_points = correspondences.reference_points[inliers].astype(np.float64)
-    residuals = correspondences.image_points[inliers] - warp_points(homography, known_points)
-    # Centred and scaled, so that all parameters are of similar size.
-    middle, scale = known_points.mean(axis=0), known_points.std() + 1e-9
-    to_middle = np.array([[scale, 0, middle[0]], [0, scale, middle[1]], [0, 0, 1]])
-    centred = homography @ to_middle
-    centred = centred / centred[2, 2]
-    known = parameter_slopes(centred, (known_points - middle) / scale).reshape(-1, 8)
-    information = known.T @ known / match_variance(residuals, 8)
-    # Where the inliers say nothing, the uncertainty is huge rather than undefined.
-    information += 1e-12 * np.trace(information) * np.eye(8)
-    slopes = parameter_slopes(centred, (reference_points - middle) / scale)
-    covariances = slopes @ np.linalg.inv(information) @ slopes.transpose(0, 2, 1)
-    return np.sqrt(np.linalg.eigvalsh(covariances)[:, 1])
-
-
-def parameter_slopes(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return how warped points move with the first eight numbers of a homography: N x 2 x 8."""
-    ones = lifted(points)
-    depths = ones @ homography[2]
-    x, y = warp_points(homography, points).T
-    nothing = np.zeros_like(ones)
-    horizontal = np.concatenate([ones, nothing, -x[:, None] * points], axis=1)
-    vertical = np.concatenate([nothing, ones, -y[:, None] * points], axis=1)
-    return np.stack([horizontal, vertical], axis=1) / depths[:, None, None]
 
 
 def offset_field(

@@ -7,7 +7,7 @@ import numpy as np
 
 from niom_ros.guidance.guide import Guidance
 from niom_ros.guidance.landmarks import PlacedLandmark
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.pictures import draw_matches
 from niom_ros.matching.pictures import draw_overlay
 from niom_ros.matching.pictures import draw_semantics

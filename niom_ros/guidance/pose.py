@@ -8,17 +8,13 @@ import cv2
 import numpy as np
 
 from niom_ros.guidance.camera import CameraModel
+from niom_ros.matching.homographies import match_variance
+from niom_ros.matching.homographies import SHARED_ERROR
 
 FEWEST_POINTS = 4
 FLAT = 1e-3  # points whose spread is this much narrower than long lie on a line
-# Some errors are shared by all matches and do not shrink with their number: those of the lens, of
-# a picture that is not quite flat, of networks that see keypoints half a pixel aside. As if four
-# corners were each so many pixels off. In rendered scenes with real matches the squared error of
-# the pose, in units of the covariance, was 71 on average without this and 7 with it; in other
-# scenes, which this was not chosen with, 146 and 6. It is 6 if a covariance is right.
-SHARED_ERROR = 0.3
-CORNERS = 4
-# For the same reason, what so many matches say about which of two poses is right is all there is.
+# Matches share some of their errors, so what so many say about which of two poses is right is all
+# there is.
 INDEPENDENT_POINTS = 10
 
 
@@ -265,17 +261,6 @@ def covariance_of(sight: Sight, placement: Placement) -> np.ndarray:
     limit = np.diag([0, 0, 0, 1, 1, 1]) / math.pi**2
     covariance = np.linalg.inv(jacobian.T @ jacobian / variance + limit)
     return (covariance + covariance.T) / 2
-
-
-def match_variance(residuals: np.ndarray, parameters: int) -> float:
-    """Return how uncertain each coordinate of N matches is, in square pixels, for a fit to them.
-
-    From the N x 2 distances that are left after fitting so many parameters, with what they do not
-    show because the matches share it.
-    """
-    # As in Student's distribution: few matches also say little about how exact they are.
-    own = (residuals**2).sum() / max(1, residuals.size - parameters - 2)
-    return float(own + SHARED_ERROR**2 * len(residuals) / CORNERS)
 
 
 def mixture(

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Scene

@@ -19,6 +19,7 @@ SIGNS = {
     'agreeing': 1,
     'inlier_ratio': 1,
     'coverage': 1,
+    'corner_deviation': -1,
     'stretch': -1,
     'perspective': -1,
 }

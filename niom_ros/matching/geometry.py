@@ -10,8 +10,11 @@ import numpy as np
 from niom_ros.matching.confidence import Calibration
 from niom_ros.matching.confidence import UNCALIBRATED
 from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.homographies import homography_deviations
+from niom_ros.matching.homographies import warp_points
 from niom_ros.settings import Limits
 
+LOST = 1e6  # pixels; nobody knows where a corner is that is less certain
 SUREST_REFUSAL = 0.49  # confidence of what was refused: OK begins at one half
 
 
@@ -199,6 +202,13 @@ def measure(
             for corner in reference_box.corners()
         ]
     )
+    # Points that agree in one part only say little about where the other parts are.
+    deviations = homography_deviations(
+        homography,
+        correspondences.reference_points[inliers],
+        correspondences.image_points[inliers],
+        reference_box.corners(),
+    )
     tiny = np.finfo(float).tiny
     areas = stretches.prod(axis=1)
     return {
@@ -206,6 +216,7 @@ def measure(
         'inlier_ratio': float(inliers.mean()),
         'coverage': hull_area(correspondences.reference_points[inliers]) / counting_area,
         'area_ratio': abs(cv2.contourArea(outline)) / image_box.area,
+        'corner_deviation': float(np.nan_to_num(deviations, nan=LOST).clip(max=LOST).mean()),
         'stretch': float((stretches[:, 0] / np.maximum(stretches[:, 1], tiny)).max()),
         'perspective': float(areas.max() / max(areas.min(), tiny)),
     }
@@ -238,12 +249,6 @@ def implausibility(
             f'{limits.min_coverage:.1%} is needed'
         )
     return ''
-
-
-def warp_points(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Apply a homography to N x 2 points."""
-    lifted = np.column_stack([points, np.ones(len(points))]) @ homography.T
-    return lifted[:, :2] / lifted[:, 2:]
 
 
 def corner_error(found: np.ndarray, truth: np.ndarray, reference_box: Box) -> float:

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.lettering import banner
 from niom_ros.matching.lettering import Entry
 from niom_ros.matching.lettering import legend

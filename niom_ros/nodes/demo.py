@@ -31,7 +31,7 @@ from niom_ros.installation import share_folder
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import reason
 from niom_ros.msg import Homography
 from niom_ros.msg import LandmarkArray

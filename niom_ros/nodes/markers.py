@@ -10,7 +10,7 @@ from visualization_msgs.msg import MarkerArray
 from niom_ros.guidance.camera import CameraModel
 from niom_ros.guidance.guide import Guidance
 from niom_ros.guidance.pose import in_widths
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 
 LIFETIME = 10  # seconds, so that nothing stays of a node that has gone
 WITHOUT_DEPTH = 1.0  # metres before the camera at which things without a pose are drawn

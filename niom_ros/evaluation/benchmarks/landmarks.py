@@ -30,7 +30,7 @@ from niom_ros.matching.features import SMALLEST_SIDE
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import read_image
 from niom_ros.matching.lettering import Entry
 from niom_ros.matching.lettering import legend

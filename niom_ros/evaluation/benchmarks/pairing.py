@@ -23,7 +23,7 @@ from niom_ros.evaluation.benchmarks.scenes import VOC
 from niom_ros.evaluation.methods import Method
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import read_image
 from niom_ros.matching.lettering import banner
 from niom_ros.matching.lettering import Entry

@@ -36,7 +36,7 @@ from niom_ros.evaluation.metrics import share_within
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
 from niom_ros.matching.features import Features
-from niom_ros.matching.geometry import warp_points
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import read_image
 from niom_ros.matching.lettering import banner
 from niom_ros.matching.lettering import Entry

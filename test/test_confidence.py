@@ -1,0 +1,153 @@
+"""How sure a match is, what `niom calibrate` learns, and what is shipped."""
+
+import json
+import math
+
+from hypothesis import given
+from hypothesis import strategies
+import numpy as np
+import pytest
+
+from niom_ros.errors import UserError
+from niom_ros.evaluation.calibrate import fit
+from niom_ros.evaluation.calibrate import performance
+from niom_ros.evaluation.calibrate import write_entry
+from niom_ros.matching.confidence import Calibration
+from niom_ros.matching.confidence import calibration_of
+from niom_ros.matching.confidence import FILE
+from niom_ros.matching.confidence import SIGNS
+from niom_ros.matching.confidence import UNCALIBRATED
+
+CHECKS = {
+    'agreeing': 40.0,
+    'inlier_ratio': 0.5,
+    'coverage': 0.3,
+    'corner_deviation': 4.0,
+    'stretch': 1.5,
+    'perspective': 2.0,
+    'area_ratio': 0.2,
+}
+SHIPPED = json.loads(FILE.read_text())
+
+
+def record(group='true/sketch', right=True, plausible=True, **checks):
+    """Return what a benchmark notes down of a pair."""
+    error = None if group.startswith('unrelated') else 3.0 if right else 60.0
+    return {
+        'group': group,
+        'best_error': error,
+        'plausible': plausible,
+        'checks': CHECKS | checks if plausible else {},
+    }
+
+
+def test_confidence_by_hand():
+    calibration = Calibration({'agreeing': 2.0, 'inlier_ratio': 3.0, 'stretch': -1.0}, -8.0)
+    score = 2 * math.log(40) + 3 * 0.5 - math.log(1.5) - 8
+    assert calibration.confidence(CHECKS) == pytest.approx(1 / (1 + math.exp(-score)))
+    assert Calibration({'agreeing': 1.0}, -2000.0).confidence(CHECKS) == 0
+
+
+def test_without_a_calibration_one_half_is_at_20_points():
+    assert UNCALIBRATED.confidence(CHECKS | {'agreeing': 20}) == pytest.approx(0.5)
+    assert UNCALIBRATED.confidence(CHECKS | {'agreeing': 80}) == pytest.approx(0.8)
+    assert calibration_of('no+such') is UNCALIBRATED
+
+
+def noisy_records(count=300, seed=0):
+    """Return pairs of which those with more points that agree are more often right."""
+    random = np.random.default_rng(seed)
+    records = []
+    for _ in range(count):
+        right = bool(random.random() < 0.4)
+        agreeing = math.exp(random.normal(4.0 if right else 2.3, 0.5))
+        group = 'true/sketch' if right or random.random() < 0.3 else 'unrelated/photo'
+        records.append(
+            record(
+                group,
+                right,
+                agreeing=agreeing,
+                inlier_ratio=float(
+                    random.uniform(0.4, 0.9) if right else random.uniform(0.1, 0.6)
+                ),
+                coverage=float(random.uniform(0.1, 0.6)),
+            )
+        )
+    return records
+
+
+def test_a_fit_believes_no_wrong_pair_of_its_own_and_most_right_ones():
+    records = noisy_records()
+    calibration = fit(records)
+    found = performance(calibration, records)
+    assert (found.wrong_accepted, found.false_accept) == (0, 0)
+    assert found.true_accept > 0.6 * 120 / found.true_pairs
+    held_out = performance(calibration, noisy_records(seed=1))
+    assert held_out.wrong_accepted <= 0.02
+    assert held_out.false_accept <= 0.01
+
+
+@given(
+    strategies.sampled_from(list(SIGNS)),
+    strategies.floats(0.01, 0.99),
+    strategies.floats(1.01, 3.0),
+)
+def test_more_in_favour_never_makes_a_match_less_sure(sign, value, factor):
+    calibration = fit(noisy_records(60))
+    less, more = (calibration.confidence(CHECKS | {sign: v}) for v in (value, value * factor))
+    assert (more - less) * SIGNS[sign] >= 0
+
+
+def test_a_fit_needs_right_and_wrong_pairs():
+    with pytest.raises(UserError, match='right and wrong matches are both needed'):
+        fit([record(right=True)] * 5)
+    with pytest.raises(UserError, match='right and wrong matches are both needed'):
+        fit([])
+
+
+def test_performance_by_hand():
+    calibration = Calibration({'agreeing': 1.0}, -math.log(20))
+    records = [
+        record(right=True, agreeing=50),
+        record(right=True, agreeing=10),  # refused
+        record(right=False, agreeing=30),
+        record(right=True, plausible=False),  # refused, whatever it would be worth
+        record('unrelated/photo', agreeing=25),
+        record('unrelated/drawing', agreeing=5),
+    ]
+    found = performance(calibration, records)
+    assert (found.true_pairs, found.accepted, found.unrelated_pairs) == (4, 2, 2)
+    assert (found.true_accept, found.wrong_accepted, found.false_accept) == (0.25, 0.5, 0.5)
+    # One wrong of two: with 95 % certainty less than sqrt(0.95) are.
+    assert found.wrong_accepted_upper == pytest.approx(math.sqrt(0.95))
+
+
+def test_a_calibration_is_written_beside_others(tmp_path):
+    file = tmp_path / 'calibration.json'
+    write_entry(file, 'one', {'bias': 1})
+    write_entry(file, 'two', {'bias': 2})
+    write_entry(file, 'one', {'bias': 3})
+    assert json.loads(file.read_text()) == {'one': {'bias': 3}, 'two': {'bias': 2}}
+    file.write_text('{')
+    with pytest.raises(UserError, match='holds no calibrations'):
+        write_entry(file, 'one', {})
+    assert file.read_text() == '{'
+
+
+def test_the_default_networks_are_calibrated():
+    assert 'aliked+lightglue' in SHIPPED
+
+
+@pytest.mark.parametrize('method', SHIPPED)
+def test_what_is_shipped_did_well_on_pairs_that_it_was_not_fitted_on(method):
+    calibration = calibration_of(method)
+    assert set(calibration.weights) == set(SIGNS)
+    for name, weight in calibration.weights.items():
+        assert weight * SIGNS[name] >= 0
+    provenance = SHIPPED[method]['provenance']
+    assert provenance['command'].startswith('niom calibrate ')
+    assert all(len(key) == 64 for key in provenance['data_sha256'])
+    for result in provenance['held_out'].values():
+        assert result['wrong_accepted'] <= 0.02
+        assert result['false_accept'] < 0.01
+        assert result['unrelated_pairs'] >= 200
