@@ -149,6 +149,8 @@ def test_a_missing_set_is_reported(
     (part / 'homography').mkdir()
     (part / 'homography/oxford').symlink_to(data / 'homography/oxford')
     file = tmp_path / 'all.json'
+    (part / 'scenes').mkdir()
+    (part / 'scenes/voc100').symlink_to(data / 'scenes/voc100')
     words = ['--data', str(part), '--methods', 'orb', *FAST]
     assert main(['eval', 'all', *words, '--json', str(file)]) == 0
     said = capsys.readouterr().err
@@ -158,6 +160,9 @@ def test_a_missing_set_is_reported(
     assert 'homography' in written['benchmarks']
     assert written['benchmarks']['homography']['missing'] == ['homography/homogr']
     assert 'sketch' in written['missing']
+    # There are scenes, but a method without objects has nothing to pair.
+    assert 'pairing has no meaning for orb' in said
+    assert 'no meaning for any' in written['missing']['pairing']
     assert main(['eval', 'sketch', *words]) == 1
     assert 'sketch needs drawing/bsds: there is no such folder' in capsys.readouterr().err
 

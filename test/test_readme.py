@@ -154,6 +154,12 @@ def test_the_readme_lists_the_benchmarks(readme):
         assert f'`{kind.main_metric}`' in row[3]
 
 
+def test_the_readme_says_what_belongs_into_each_folder_of_the_data(readme):
+    rows = readme_table(readme, 'Benchmark data')
+    listed = [row[0].strip('`') for row in rows]
+    assert set(listed) == {folder for kind in BENCHMARKS for folder in kind.folders}
+
+
 def test_the_readme_lists_the_methods(readme):
     rows = readme_table(readme, 'Methods')
     named = {name for row in rows for cell in row for name in re.findall(r'`(.+?)`', cell)}

@@ -19,7 +19,11 @@ Record = dict[str, Any]
 """What was measured on one case with one method: numbers and texts that fit into JSON."""
 
 
-class DataMissing(UserError):
+class NotMeasurable(UserError):
+    """A benchmark that cannot be run here, while others can."""
+
+
+class DataMissing(NotMeasurable):
     """A benchmark without data; the message says which folder it needs."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Benchmark
-from niom_ros.evaluation.benchmark import DataMissing
+from niom_ros.evaluation.benchmark import NotMeasurable
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.benchmarks.abstain import AbstainBenchmark
 from niom_ros.evaluation.benchmarks.homography import HomographyBenchmark
@@ -20,6 +20,7 @@ from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
 from niom_ros.evaluation.benchmarks.tmc import TmcBenchmark
 from niom_ros.evaluation.finished import Finished
 from niom_ros.evaluation.finished import interval_of
+from niom_ros.evaluation.methods import Method
 from niom_ros.evaluation.methods import method_named
 from niom_ros.evaluation.records import data_key
 from niom_ros.evaluation.records import records_of
@@ -82,8 +83,8 @@ def evaluate(
     for kind in chosen:
         try:
             finished.append(work_through(new_benchmark(kind, task), task))
-        except DataMissing as error:
-            if len(chosen) == 1:
+        except NotMeasurable as error:
+            if task.benchmark != 'all':
                 raise
             lacking[kind.name] = str(error)
             print(f'niom: {error}; left out', file=sys.stderr)
@@ -117,6 +118,8 @@ def work_through(benchmark: Benchmark, task: Evaluation, names: Sequence[str] = 
         method_named(name, task.settings, task.options)
         for name in dict.fromkeys(names or task.methods or benchmark.default_methods)
     ]
+    if task.benchmark == 'all':
+        methods = usable_ones(benchmark, methods)
     for method in methods:
         benchmark.usable(method)
     for folder in benchmark.missing():
@@ -133,6 +136,20 @@ def work_through(benchmark: Benchmark, task: Evaluation, names: Sequence[str] = 
     pairs = len({case.pair for case in cases})
     result = as_json(benchmark, pairs, records, versions(), task.data.resolve().name)
     return Finished(benchmark, cases, methods, records, result)
+
+
+def usable_ones(benchmark: Benchmark, methods: Sequence[Method]) -> list[Method]:
+    """Leave out the methods that a benchmark has no meaning for, and say so."""
+    usable = []
+    for method in methods:
+        try:
+            benchmark.usable(method)
+            usable.append(method)
+        except UserError as error:
+            print(f'niom: {error}; left out', file=sys.stderr)
+    if not usable:
+        raise NotMeasurable(f'{benchmark.name} has no meaning for any of the methods')
+    return usable
 
 
 def print_result(done: Finished) -> None:
