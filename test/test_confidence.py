@@ -25,7 +25,6 @@ CHECKS = {
     'corner_deviation': 4.0,
     'stretch': 1.5,
     'perspective': 2.0,
-    'area_ratio': 0.2,
 }
 SHIPPED = json.loads(FILE.read_text())
 
@@ -42,8 +41,9 @@ def record(group='true/sketch', right=True, plausible=True, **checks):
 
 
 def test_confidence_by_hand():
-    calibration = Calibration({'agreeing': 2.0, 'inlier_ratio': 3.0, 'stretch': -1.0}, -8.0)
-    score = 2 * math.log(40) + 3 * 0.5 - math.log(1.5) - 8
+    weights = {'agreeing': 2.0, 'inlier_ratio': 3.0, 'corner_deviation': -1.0}
+    calibration = Calibration(weights, -8.0)
+    score = 2 * math.log(40) + 3 * 0.5 - math.log(4) - 8
     assert calibration.confidence(CHECKS) == pytest.approx(1 / (1 + math.exp(-score)))
     assert Calibration({'agreeing': 1.0}, -2000.0).confidence(CHECKS) == 0
 
