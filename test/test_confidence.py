@@ -17,6 +17,7 @@ from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.confidence import FILE
 from niom_ros.matching.confidence import SIGNS
 from niom_ros.matching.confidence import UNCALIBRATED
+from niom_ros.settings import Limits
 
 CHECKS = {
     'agreeing': 40.0,
@@ -79,10 +80,10 @@ def noisy_records(count=300, seed=0):
 def test_a_fit_believes_no_wrong_pair_of_its_own_and_most_right_ones():
     records = noisy_records()
     calibration = fit(records)
-    found = performance(calibration, records)
+    found = performance(calibration, records, Limits())
     assert (found.wrong_accepted, found.false_accept) == (0, 0)
     assert found.true_accept > 0.6 * 120 / found.true_pairs
-    held_out = performance(calibration, noisy_records(seed=1))
+    held_out = performance(calibration, noisy_records(seed=1), Limits())
     assert held_out.wrong_accepted <= 0.02
     assert held_out.false_accept <= 0.01
 
@@ -112,12 +113,13 @@ def test_performance_by_hand():
         record(right=True, agreeing=10),  # refused
         record(right=False, agreeing=30),
         record(right=True, plausible=False),  # refused, whatever it would be worth
+        record(right=True, agreeing=50, inlier_ratio=0.2),  # too small a share
         record('unrelated/photo', agreeing=25),
         record('unrelated/drawing', agreeing=5),
     ]
-    found = performance(calibration, records)
-    assert (found.true_pairs, found.accepted, found.unrelated_pairs) == (4, 2, 2)
-    assert (found.true_accept, found.wrong_accepted, found.false_accept) == (0.25, 0.5, 0.5)
+    found = performance(calibration, records, Limits())
+    assert (found.true_pairs, found.accepted, found.unrelated_pairs) == (5, 2, 2)
+    assert (found.true_accept, found.wrong_accepted, found.false_accept) == (0.2, 0.5, 0.5)
     # One wrong of two: with 95 % certainty less than sqrt(0.95) are.
     assert found.wrong_accepted_upper == pytest.approx(math.sqrt(0.95))
 

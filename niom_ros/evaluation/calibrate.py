@@ -29,6 +29,7 @@ from niom_ros.matching.command import write_bytes
 from niom_ros.matching.confidence import Calibration
 from niom_ros.matching.confidence import SIGNS
 from niom_ros.matching.confidence import signs_of
+from niom_ros.settings import Limits
 
 # The two attempts of weighting 'auto', which is the default.
 ATTEMPTS = ('plain', 'sew+nop')
@@ -66,7 +67,11 @@ def calibrate(task: Evaluation, output: Path | None) -> None:
     split = {name: halves(of_method) for name, of_method in records.items()}
     calibration = fit([r for first, _ in split.values() for r in first])
     fitted, held_out = (
-        {name: performance(calibration, split[name][half]) for name in ATTEMPTS} for half in (0, 1)
+        {
+            name: performance(calibration, split[name][half], task.options.limits)
+            for name in ATTEMPTS
+        }
+        for half in (0, 1)
     )
     method = f'{task.settings.extractor}+{task.settings.matcher}'
     print(f'{method}: {described(calibration)}')
@@ -119,13 +124,15 @@ def is_right(record: Record) -> bool:
     return record['best_error'] is not None and record['best_error'] < WRONG
 
 
-def performance(calibration: Calibration, records: Sequence[Record]) -> Performance:
+def performance(
+    calibration: Calibration, records: Sequence[Record], limits: Limits
+) -> Performance:
     """Return what comes of a calibration."""
     true_pairs = [r for r in records if not r['group'].startswith('unrelated/')]
     unrelated = [r for r in records if r['group'].startswith('unrelated/')]
-    accepted = [r for r in true_pairs if believed(calibration, r)]
+    accepted = [r for r in true_pairs if believed(calibration, r, limits)]
     wrong = sum(not is_right(record) for record in accepted)
-    claimed = sum(believed(calibration, record) for record in unrelated)
+    claimed = sum(believed(calibration, record, limits) for record in unrelated)
     return Performance(
         len(true_pairs),
         (len(accepted) - wrong) / max(1, len(true_pairs)),
@@ -138,9 +145,15 @@ def performance(calibration: Calibration, records: Sequence[Record]) -> Performa
     )
 
 
-def believed(calibration: Calibration, record: Record) -> bool:
-    """Tell whether the best view of a pair is believed."""
-    return bool(record['plausible']) and calibration.confidence(record['checks']) >= 0.5
+def believed(calibration: Calibration, record: Record, limits: Limits) -> bool:
+    """Tell whether the pipeline would believe the best view of a pair."""
+    checks = record['checks']
+    return (
+        bool(record['plausible'])
+        and checks['agreeing'] >= limits.min_inliers
+        and checks['inlier_ratio'] >= limits.min_inlier_ratio
+        and calibration.confidence(checks) >= limits.min_confidence
+    )
 
 
 def described(calibration: Calibration) -> str:
