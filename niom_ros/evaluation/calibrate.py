@@ -33,6 +33,7 @@ from niom_ros.settings import Limits
 
 # The two attempts of weighting 'auto', which is the default.
 ATTEMPTS = ('plain', 'sew+nop')
+BINDING = ('true/', 'unrelated/')  # groups of abstain
 STIFFNESS = 0.1  # of the weights, against a fit to few pairs that is too good to be true
 MARGIN = 0.5  # from the surest wrong match to where believing begins, in logits
 
@@ -95,7 +96,11 @@ def calibrate(task: Evaluation, output: Path | None) -> None:
 
 
 def fit(records: Iterable[Record]) -> Calibration:
-    """Fit the confidence; then be so cautious that no wrong match among these is believed."""
+    """Fit the confidence; then be so cautious that no wrong match among these is believed.
+
+    Drawings that are turned, scaled or among clutter have a say in what counts how much, but not
+    in how much caution is needed: there, answers are wrong by a little more than the limit.
+    """
     # What no camera can see is refused whatever its confidence.
     plausible = [record for record in records if record['plausible']]
     right = np.array([is_right(record) for record in plausible])
@@ -114,8 +119,9 @@ def fit(records: Iterable[Record]) -> Calibration:
     found = minimize(cost, np.zeros(scaled.shape[1]), bounds=bounds).x
     weights = found[1:] / spread
     bias = float(found[0] - weights @ centre)
-    surest_wrong = float((signs @ weights + bias)[~right].max())
-    caution = max(0.0, surest_wrong + MARGIN)
+    binding = np.array([record['group'].startswith(BINDING) for record in plausible])
+    surest_wrong = (signs @ weights + bias)[binding & ~right].max(initial=-np.inf)
+    caution = max(0.0, float(surest_wrong) + MARGIN)
     return Calibration(dict(zip(SIGNS, weights.tolist(), strict=True)), bias - caution)
 
 
