@@ -259,7 +259,8 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         nargs='+',
         default=[],
         metavar='METHOD',
-        help='what to compare: default, plain, sew, sew+nop, uniform, shuffled, each also with '
+        help='what to compare: default, plain, sew, sew+nop, sew+visual, sew+both, uniform, '
+        'shuffled, each also with '
         'other networks as in sew@disk or plain@superpoint+superglue; sift, orb. '
         'Default: what tells most for the benchmark.',
     )
@@ -287,7 +288,11 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument('--seed', type=int, default=0, help='of all that is drawn at random')
     command.add_argument(
-        '--jobs', type=int, default=0, metavar='N', help='processes. Default: one for each core.'
+        '--jobs',
+        type=int,
+        default=0,
+        metavar='N',
+        help='processes. Default: one for each core, at most 8; one alone on a GPU.',
     )
     command.add_argument(
         '--again', action='store_true', help='measure anew what was measured before'
@@ -350,7 +355,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
     # Here, because torch takes seconds to import.
     from niom_ros.evaluation.calibrate import calibrate
 
-    calibrate(_evaluation('calibration', arguments), arguments.output)
+    calibrate(_evaluation('calibration', arguments), arguments.output, arguments.words)
     return 0
 
 

@@ -36,6 +36,7 @@ from niom_ros.evaluation.run import sample
 from niom_ros.evaluation.run import tasks_of
 from niom_ros.evaluation.run import work
 from niom_ros.evaluation.workbench import Workbench
+from niom_ros.matching.confidence import Calibration
 from niom_ros.settings import Options
 from niom_ros.settings import Settings
 
@@ -103,6 +104,20 @@ def measured(benchmark: Counting, methods: Sequence[Method], jobs: int = 1) -> d
     known = {method: records_of(benchmark, method, key) for method in methods}
     run(benchmark, benchmark.cases(), known, jobs)
     return {method.name: found for method, found in known.items()}
+
+
+def started(clone: Path, data: Path) -> subprocess.Popen[bytes]:
+    """Measure in two processes of another one."""
+    script = data / 'run.py'
+    script.write_text(
+        'import sys; sys.path[:0] = sys.argv[1:3]\n'
+        'from pathlib import Path; from test_evaluation import Counting, measured, named\n'
+        "if __name__ == '__main__':\n"
+        "    measured(Counting(Path(sys.argv[3]), 0), [named('plain')], jobs=2)\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, script, clone / 'test', clone, data], stderr=subprocess.DEVNULL
+    )
 
 
 def alive(process: int) -> bool:
@@ -210,7 +225,7 @@ class TestRecords:
         def path(benchmark: Counting, method: Method) -> Path:
             return records_of(benchmark, method, data_key(benchmark)).path
 
-        usual = path(benchmark, named('sew'))
+        usual, sift = path(benchmark, named('sew')), path(benchmark, named('sift'))
         assert path(benchmark, named('sew')) == usual
         assert path(benchmark, named('sew@disk')) != usual
         assert path(benchmark, named('sew', max_keypoints=100)) != usual
@@ -218,6 +233,13 @@ class TestRecords:
         with_labels = path(benchmark, named('sew', detector_labels=str(labels)))
         labels.write_text('mug')
         assert path(benchmark, named('sew', detector_labels=str(labels))) != with_labels
+        with pytest.raises(UserError, match='set detector_path to a file that exists'):
+            path(benchmark, named('sew', detector_path=str(tmp_path / 'none.onnx')))
+        stricter = Calibration({'agreeing': 1.0}, -9.0)
+        monkeypatch.setattr(records_module, 'calibration_of', lambda method: stricter)
+        assert path(benchmark, named('sew')) != usual
+        assert path(benchmark, named('sift')) == sift
+        monkeypatch.undo()
         monkeypatch.setattr(records_module, 'code_key', lambda: 'other code')
         assert path(benchmark, named('sew')) != usual
         monkeypatch.undo()
@@ -291,6 +313,14 @@ class TestRun:
         with pytest.raises(UserError, match='run the same command again with --jobs 1'):
             measured(benchmark, [named('plain')], jobs=2)
 
+    def test_an_error_ends_the_command_also_if_much_is_still_waiting(
+        self, clone: Path, tmp_path: Path
+    ) -> None:
+        # More than fits into the pipe to the workers.
+        benchmark_with(tmp_path, ['refuse', *['1'] * 1500])
+        first = started(clone, tmp_path)
+        assert first.wait(timeout=120) == 1
+
     def test_an_interruption_ends_all_processes_and_keeps_what_was_measured(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -314,15 +344,7 @@ class TestRun:
 
     def test_processes_end_when_the_first_one_is_killed(self, clone: Path, tmp_path: Path) -> None:
         benchmark = benchmark_with(tmp_path, ['wait', 'wait'])
-        code = (
-            'import sys; sys.path[:0] = sys.argv[1:3]\n'
-            'from pathlib import Path; from test_evaluation import Counting, measured, named\n'
-            "if __name__ == '__main__':\n"
-            "    measured(Counting(Path(sys.argv[3]), 0), [named('plain')], jobs=2)\n"
-        )
-        script = tmp_path / 'run.py'
-        script.write_text(code)
-        first = subprocess.Popen([sys.executable, script, clone / 'test', clone, tmp_path])
+        first = started(clone, tmp_path)
         until(lambda: len(log_lines(benchmark)) == 2, 120)
         first.kill()
         first.wait()

@@ -247,21 +247,31 @@ def test_who_claims_nothing_is_never_wrong_and_finds_nothing(data):
 
 
 def test_shares_by_hand():
-    def record(group, accepted, error=None):
-        return {'group': group, 'accepted': accepted, 'error': error, 'confidence': 0.5}
+    seen, unseen = (
+        next(str(n) for n in range(99) if in_first_half(str(n)) == wanted)
+        for wanted in (True, False)
+    )
+
+    def record(group, accepted, error=None, unit=seen):
+        return {
+            **{'group': group, 'accepted': accepted, 'error': error},
+            **{'confidence': 0.5, 'unit': unit},
+        }
 
     records = [
-        *[record('unrelated/photo', False)] * 299,
+        *[record('unrelated/photo', False)] * 199,
+        *[record('unrelated/photo', False, unit=unseen)] * 100,
         record('unrelated/photo', True),
         *[record('unrelated/drawing', False)] * 150,
         record('true/homography', True, 19.9),
         record('true/homography', True, 20.0),
-        record('true/sketch', True, 3.0),
+        record('true/sketch', True, 3.0, unseen),
         record('true/sketch', False),
         record('true/sketch', False),
     ]
     metrics = AbstainBenchmark(None, 0).summarise(records)
     assert metrics.pop('false_accept_upper') == pytest.approx(0.0105, abs=5e-5)
+    assert metrics.pop('false_accept_upper_held_out') == pytest.approx(0.0295, abs=5e-5)
     assert metrics == {
         'false_accept': 1 / 450,
         'false_accept_photo': 1 / 300,
@@ -270,6 +280,9 @@ def test_shares_by_hand():
         'true_accept_homography': 1 / 2,
         'true_accept_sketch': 1 / 3,
         'wrong_accepted': 1 / 3,
+        'false_accept_held_out': 0,
+        'true_accept_held_out': 1,
+        'wrong_accepted_held_out': 0,
     }
     none_wrong = AbstainBenchmark(None, 0).summarise([record('unrelated/photo', False)] * 450)
     assert none_wrong['false_accept_upper'] == pytest.approx(1 - 0.05 ** (1 / 450))

@@ -14,8 +14,10 @@ from niom_ros.cli import main
 from niom_ros.errors import UserError
 from niom_ros.evaluation import workbench
 from niom_ros.evaluation.benchmark import Record
+from niom_ros.evaluation.benchmarks import sketch
 from niom_ros.evaluation.benchmarks.homography import HomographyBenchmark
 from niom_ros.evaluation.benchmarks.sketch import drawing_of
+from niom_ros.evaluation.benchmarks.sketch import random_view
 from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
 from niom_ros.evaluation.command import BENCHMARKS
 from niom_ros.evaluation.methods import method_named
@@ -229,6 +231,46 @@ class TestSketch:
                 low, high = around.min(axis=(0, 1)) - 12, around.max(axis=(0, 1)) + 12
                 assert ((there >= low) & (there <= high)).all(), case.name
             assert reference.pixels.shape == image.pixels.shape
+
+    def test_views_are_as_the_setting_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # Without moved corners only turn, scale and shift are left, which can be read off.
+        monkeypatch.setattr(sketch, 'CORNER_SHIFT', 0)
+        random = np.random.default_rng(0)
+        width, height = 300, 200
+        for setting, scales, angles in (
+            ('standard', (0.85, 0.85), (-10, 10)),
+            ('rotated', (0.85, 0.85), (-180, 180)),
+            ('scaled', (0.4, 1.6), (-10, 10)),
+            ('cluttered', (0.2**0.5, 1), (-10, 10)),
+        ):
+            seen_scales, seen_angles = [], []
+            for _ in range(200):
+                view = random_view(width, height, setting, random)
+                view = view / view[2, 2]
+                seen_scales.append(np.hypot(view[0, 0], view[1, 0]))
+                seen_angles.append(np.degrees(np.arctan2(view[0, 1], view[0, 0])))
+                middle = warp_points(view, np.array([[(width - 1) / 2, (height - 1) / 2]]))[0]
+                room = (1 - seen_scales[-1]) / 2 * np.array([width, height])
+                shift = np.abs(middle - [(width - 1) / 2, (height - 1) / 2])
+                assert (shift <= (room if setting == 'cluttered' else 0) + 1e-3 * np.ones(2)).all()
+            for seen, (low, high) in ((seen_scales, scales), (seen_angles, angles)):
+                assert low - 1e-6 <= min(seen) and max(seen) <= high + 1e-6, setting
+                # And they reach both ends.
+                assert min(seen) <= low + 0.1 * (high - low) + 1e-6, setting
+                assert max(seen) >= high - 0.1 * (high - low) - 1e-6, setting
+
+    def test_corners_move_by_up_to_an_eighth(self) -> None:
+        random = np.random.default_rng(0)
+        corners = np.array([[0, 0], [299, 0], [299, 199], [0, 199]], float)
+        moves = []
+        for _ in range(300):
+            view = random_view(300, 200, 'standard', random)
+            # What is left after taking back the shrinking is the turn and the moved corners.
+            centre = np.array([149.5, 99.5])
+            moved = (warp_points(view, corners) - centre) / 0.85 + centre
+            moves.append(np.abs(np.linalg.norm(moved - corners, axis=1)).max())
+        furthest_turn = 2 * np.sin(np.radians(5)) * np.hypot(149.5, 99.5)
+        assert 20 < max(moves) <= np.hypot(36, 24) + furthest_turn * 1.3
 
     def test_views_depend_on_the_seed_and_the_case_alone(self, data: Path) -> None:
         one, same, other = (

@@ -21,7 +21,6 @@ from niom_ros.evaluation.metrics import consistency
 from niom_ros.evaluation.metrics import error_auc
 from niom_ros.evaluation.metrics import one_hop
 from niom_ros.evaluation.metrics import paired_errors
-from niom_ros.evaluation.metrics import pck
 from niom_ros.evaluation.metrics import pose_error
 from niom_ros.evaluation.metrics import relative_pose
 from niom_ros.evaluation.metrics import rotation_error
@@ -366,16 +365,6 @@ def test_paired_errors_know_which_point_is_which():
 
 
 # Landmarks
-
-
-def test_pck_by_hand():
-    truth = np.array([[10, 10], [20, 20], [30, 30], [40, 40]])
-    found = np.array([[13, 14], [20, 25.01], [math.nan, math.nan], [40, 40]])
-    # Within 0.1 * 50 = 5 pixels: exactly 5, a little more, not found, exact.
-    assert pck(found, truth, 50, 0.1) == 0.5
-    assert pck(found, truth, 100, 0.1) == 0.75
-    assert pck(found, truth, 50, 0.05) == 0.25
-    assert pck(NO_POINTS, NO_POINTS, 50, 0.1) == 0
 
 
 # Abstaining

@@ -171,6 +171,14 @@ def test_agreement_in_one_spot_only_is_rejected():
     assert 'span only' in verdict.message
 
 
+def test_few_exact_points_say_nothing_about_the_corners():
+    for count, known in ((4, False), (8, False), (30, True)):
+        found = correspondences_under(UPRIGHT, count=count)
+        everything = np.ones(len(found), bool)
+        checks = measure(UPRIGHT, found, everything, REFERENCE, REFERENCE.area, IMAGE)
+        assert (checks['corner_deviation'] < 5) == known, count
+
+
 def test_few_matches_and_few_inliers_say_so():
     few = locate(
         correspondences_under(UPRIGHT, count=10), REFERENCE, REFERENCE.area, IMAGE, Limits()
@@ -198,7 +206,7 @@ def test_a_low_share_of_agreeing_matches_is_not_believed():
         Limits(min_inlier_ratio=0.5),
     )
     assert verdict.status is Status.LOW_CONFIDENCE
-    assert '50% of them are needed' in verdict.message
+    assert verdict.message.endswith('200 recognised points agree; 50% of them are needed')
     assert verdict.confidence < 0.5
 
 

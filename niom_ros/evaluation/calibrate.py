@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
+from niom_ros.durable_files import write_atomically
 from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.benchmarks.abstain import AbstainBenchmark
-from niom_ros.evaluation.benchmarks.abstain import halves
+from niom_ros.evaluation.benchmarks.abstain import in_first_half
 from niom_ros.evaluation.benchmarks.answers import WRONG
 from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
 from niom_ros.evaluation.benchmarks.sketch import STANDARD
@@ -25,15 +26,15 @@ from niom_ros.evaluation.command import work_through
 from niom_ros.evaluation.metrics import upper_bound
 from niom_ros.evaluation.records import data_key
 from niom_ros.evaluation.records import versions
-from niom_ros.matching.command import write_bytes
+from niom_ros.evaluation.report import command
 from niom_ros.matching.confidence import Calibration
 from niom_ros.matching.confidence import SIGNS
 from niom_ros.matching.confidence import signs_of
+from niom_ros.matching.geometry import confidence_in
 from niom_ros.settings import Limits
 
 # The two attempts of weighting 'auto', which is the default.
 ATTEMPTS = ('plain', 'sew+nop')
-BINDING = ('true/', 'unrelated/')  # groups of abstain
 STIFFNESS = 0.1  # of the weights, against a fit to few pairs that is too good to be true
 MARGIN = 0.5  # from the surest wrong match to where believing begins, in logits
 
@@ -52,8 +53,12 @@ class Performance:
     false_accept_upper: float
 
 
-def calibrate(task: Evaluation, output: Path | None) -> None:
+def calibrate(task: Evaluation, output: Path | None, arguments: Sequence[str] = ()) -> None:
     """Fit a calibration, say how it does on pairs that it has not seen, and write it."""
+    if output and task.limit:
+        raise UserError('a calibration from a part of the pairs is not kept: leave out --limit')
+    if output:
+        check_calibrations(output)
     records: dict[str, list[Record]] = {name: [] for name in ATTEMPTS}
     keys = []
     for benchmark in (
@@ -65,48 +70,61 @@ def calibrate(task: Evaluation, output: Path | None) -> None:
         for name in ATTEMPTS:
             # The standard drawings are already among the true pairs of abstain.
             records[name] += [r for r in done.records[name] if r['group'] != STANDARD]
-    split = {name: halves(of_method) for name, of_method in records.items()}
-    calibration = fit([r for first, _ in split.values() for r in first])
-    fitted, held_out = (
-        {
-            name: performance(calibration, split[name][half], task.options.limits)
-            for name in ATTEMPTS
-        }
-        for half in (0, 1)
-    )
+    limits = task.options.limits
+    attempts = list(zip(*(records[name] for name in ATTEMPTS), strict=True))
+    fitting = [both for both in attempts if in_first_half(both[0]['unit'])]
+    unseen = [both for both in attempts if not in_first_half(both[0]['unit'])]
+    calibration = fit([record for both in fitting for record in both], limits)
     method = f'{task.settings.extractor}+{task.settings.matcher}'
     print(f'{method}: {described(calibration)}')
-    for title, results in (('fitted on', fitted), ('held out', held_out)):
-        for name, result in results.items():
-            print(f'{title}, {name}: {said(result)}')
+    results = {
+        f'{half}, {kind}': performance(calibration, of_kind(pairs, kind), limits)
+        for half, pairs in (('fitted on', fitting), ('held out', unseen))
+        for kind in ('standard', 'harder drawings')
+    }
+    for title, result in results.items():
+        print(f'{title}: {said(result)}')
     if output:
         entry = {
             'weights': dict(calibration.weights),
             'bias': calibration.bias,
             'provenance': {
-                'command': f'niom calibrate --extractor {task.settings.extractor} '
-                f'--matcher {task.settings.matcher} --seed {task.seed}',
+                'command': command(arguments),
                 'data_sha256': keys,
                 'versions': versions(),
-                'fitted_on': {name: asdict(result) for name, result in fitted.items()},
-                'held_out': {name: asdict(result) for name, result in held_out.items()},
+                'results': {title: asdict(result) for title, result in results.items()},
             },
         }
         write_entry(output, method, entry)
 
 
-def fit(records: Iterable[Record]) -> Calibration:
-    """Fit the confidence; then be so cautious that no wrong match among these is believed.
+Attempts = tuple[Record, ...]
+"""What was measured on one pair with each of the two ways of weighting."""
+
+
+def of_kind(pairs: Sequence[Attempts], kind: str) -> list[Attempts]:
+    """Return the pairs of abstain, or those of the harder settings of sketch."""
+    return [both for both in pairs if is_standard(both[0]) == (kind == 'standard')]
+
+
+def is_standard(record: Record) -> bool:
+    """Tell whether a pair is one of abstain."""
+    return record['group'].startswith(('true/', 'unrelated/'))
+
+
+def fit(records: Iterable[Record], limits: Limits) -> Calibration:
+    """Fit the confidence; then be so cautious that no wrong standard match is believed.
 
     Drawings that are turned, scaled or among clutter have a say in what counts how much, but not
     in how much caution is needed: there, answers are wrong by a little more than the limit.
     """
-    # What no camera can see is refused whatever its confidence.
-    plausible = [record for record in records if record['plausible']]
-    right = np.array([is_right(record) for record in plausible])
+    # What the other limits refuse is refused whatever its confidence.
+    no_doubt = Calibration({}, 99.0)
+    reached = [r for r in records if believed(no_doubt, r, limits)]
+    right = np.array([is_right(record) for record in reached])
     if not len(right) or right.all() or not right.any():
         raise UserError('right and wrong matches are both needed to calibrate: use more pairs')
-    signs = np.array([list(signs_of(record['checks']).values()) for record in plausible])
+    signs = np.array([list(signs_of(record['checks']).values()) for record in reached])
     centre, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
     scaled = np.column_stack([np.ones(len(signs)), (signs - centre) / spread])
 
@@ -119,10 +137,15 @@ def fit(records: Iterable[Record]) -> Calibration:
     found = minimize(cost, np.zeros(scaled.shape[1]), bounds=bounds).x
     weights = found[1:] / spread
     bias = float(found[0] - weights @ centre)
-    binding = np.array([record['group'].startswith(BINDING) for record in plausible])
-    surest_wrong = (signs @ weights + bias)[binding & ~right].max(initial=-np.inf)
+    standard = np.array([is_standard(record) for record in reached])
+    surest_wrong = (signs @ weights + bias)[standard & ~right].max(initial=-np.inf)
     caution = max(0.0, float(surest_wrong) + MARGIN)
     return Calibration(dict(zip(SIGNS, weights.tolist(), strict=True)), bias - caution)
+
+
+def is_true(record: Record) -> bool:
+    """Tell whether there is something to find."""
+    return not record['group'].startswith('unrelated/')
 
 
 def is_right(record: Record) -> bool:
@@ -131,14 +154,15 @@ def is_right(record: Record) -> bool:
 
 
 def performance(
-    calibration: Calibration, records: Sequence[Record], limits: Limits
+    calibration: Calibration, pairs: Sequence[Attempts], limits: Limits
 ) -> Performance:
-    """Return what comes of a calibration."""
-    true_pairs = [r for r in records if not r['group'].startswith('unrelated/')]
-    unrelated = [r for r in records if r['group'].startswith('unrelated/')]
-    accepted = [r for r in true_pairs if believed(calibration, r, limits)]
+    """Return what comes of a calibration, if each pair is tried without and then with weights."""
+    claims = [(both, claim(calibration, both, limits)) for both in pairs]
+    unrelated = [record for both, record in claims if not is_true(both[0])]
+    true_pairs = [record for both, record in claims if is_true(both[0])]
+    accepted = [record for record in true_pairs if record is not None]
     wrong = sum(not is_right(record) for record in accepted)
-    claimed = sum(believed(calibration, record, limits) for record in unrelated)
+    claimed = sum(record is not None for record in unrelated)
     return Performance(
         len(true_pairs),
         (len(accepted) - wrong) / max(1, len(true_pairs)),
@@ -151,14 +175,15 @@ def performance(
     )
 
 
+def claim(calibration: Calibration, both: Attempts, limits: Limits) -> Record | None:
+    """Return the first attempt that is believed, as weighting 'auto' does; None: refused."""
+    return next((record for record in both if believed(calibration, record, limits)), None)
+
+
 def believed(calibration: Calibration, record: Record, limits: Limits) -> bool:
     """Tell whether the pipeline would believe the best view of a pair."""
-    checks = record['checks']
     return (
-        bool(record['plausible'])
-        and checks['agreeing'] >= limits.min_inliers
-        and checks['inlier_ratio'] >= limits.min_inlier_ratio
-        and calibration.confidence(checks) >= limits.min_confidence
+        bool(record['plausible']) and not confidence_in(record['checks'], limits, calibration)[1]
     )
 
 
@@ -179,11 +204,21 @@ def said(result: Performance) -> str:
     )
 
 
-def write_entry(path: Path, method: str, entry: dict[str, object]) -> None:
-    """Write a calibration into a file that may hold others."""
+def check_calibrations(path: Path) -> dict[str, object]:
+    """Return the calibrations in a file, {} if there is none yet; refuse what is no such file."""
     try:
         entries = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise UserError(f'{path} holds no calibrations ({error}): name another file') from None
-    content = {**entries, method: entry}
-    write_bytes(path, (json.dumps(content, indent=1, sort_keys=True) + '\n').encode())
+    if not isinstance(entries, dict):
+        raise UserError(f'{path} holds no calibrations: name another file')
+    return entries
+
+
+def write_entry(path: Path, method: str, entry: dict[str, object]) -> None:
+    """Write a calibration into a file that may hold others."""
+    content = {**check_calibrations(path), method: entry}
+    try:
+        write_atomically(path, (json.dumps(content, indent=1, sort_keys=True) + '\n').encode())
+    except OSError as error:
+        raise UserError(f'cannot write {path}: {error.strerror}') from None

@@ -77,6 +77,8 @@ def evaluate(
         raise UserError(f'there is no folder {task.data}: --data must name the benchmark data')
     if report:
         check_folder(report)
+    if json_file and not json_file.absolute().parent.is_dir():
+        raise UserError(f'cannot write {json_file}: its folder does not exist')
     chosen = [kind for kind in BENCHMARKS if task.benchmark in (kind.name, 'all')]
     finished: list[Finished] = []
     lacking: dict[str, str] = {}
@@ -90,17 +92,27 @@ def evaluate(
             print(f'niom: {error}; left out', file=sys.stderr)
             continue
         print_result(finished[-1])
+        if json_file:
+            # After each one, so that a fault in a later one loses nothing.
+            write_json(json_file, task, finished, lacking)
     if not finished:
-        raise UserError(f'no benchmark has data in {task.data}')
-    if json_file:
-        results = {done.name: done.result for done in finished}
-        content: dict[str, Any] = {'benchmarks': results, 'missing': lacking}
-        if task.benchmark != 'all':
-            (content,) = results.values()
-        write_bytes(json_file, (json.dumps(content, indent=1) + '\n').encode())
+        raise UserError(f'no benchmark can be run with {task.data}')
     if report:
         page = write_report(report, finished, None, arguments, lacking)
         print(f'report: {page}')
+
+
+def write_json(
+    file: Path, task: Evaluation, finished: Sequence[Finished], lacking: dict[str, str]
+) -> None:
+    """Write the results: of one benchmark, or of those that are done and why others are not."""
+    content: dict[str, Any] = {
+        'benchmarks': {done.name: done.result for done in finished},
+        'missing': lacking,
+    }
+    if task.benchmark != 'all':
+        content = finished[0].result
+    write_bytes(file, (json.dumps(content, indent=1) + '\n').encode())
 
 
 def new_benchmark(kind: type[Benchmark], task: Evaluation) -> Benchmark:

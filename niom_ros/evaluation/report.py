@@ -252,9 +252,9 @@ def command(arguments: Sequence[str]) -> str:
 
     def named(argument: str) -> str:
         option, equals, value = argument.partition('=')
-        if equals and value.startswith(('/', '~')):
+        if equals and '/' in value:
             return f'{option}={Path(value).name}'
-        return Path(argument).name if argument.startswith(('/', '~')) else argument
+        return Path(argument).name if '/' in argument else argument
 
     return shlex.join(['niom', *map(named, arguments)])
 
@@ -296,7 +296,8 @@ def summary(finished: Sequence[Finished], lacking: Mapping[str, str]) -> Markup:
         element(
             'p',
             'Below each value is its 95 % interval: what other pairs of the same kind would give, '
-            'from 1000 draws of the tested pairs. Pairs that share a scene are drawn together. '
+            'from 1000 draws of the tested pairs. Pairs with the same scene or first picture are '
+            'drawn together; other pictures that pairs share make intervals a little too narrow. '
             'Differences between methods are taken within each draw, on the same pairs; they are '
             'called better or worse only if their interval excludes 0. One in twenty intervals '
             'misses by chance, so a single such word among many means little. Intervals from '

@@ -96,13 +96,16 @@ def tasks_of(
 
 def measured(tasks: Sequence[Task], jobs: int) -> Iterator[Measured]:
     """Return measurements as they come, so that an interruption loses no more than one."""
-    if jobs == 1 or len(tasks) < 2:
+    jobs = min(jobs, len(tasks))
+    if jobs < 2:
         bench = new_workbench(default_threads())
         for task in tasks:
             yield from work_on(task, bench)
         return
     context = multiprocessing.get_context('spawn')  # torch does not survive a fork
     waiting: Queue[Task | None] = context.Queue()
+    # What nobody takes any more must not keep this process from ending.
+    waiting.cancel_join_thread()
     done: Queue[Measured | BaseException | None] = context.Queue()
     for item in (*tasks, *[None] * jobs):
         waiting.put(item)

@@ -47,12 +47,13 @@ def signs_of(checks: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-# One half at 20 points, which no unrelated pair of a few hundred reached with any network.
-UNCALIBRATED = Calibration({'agreeing': 1.0}, -math.log(20))
+def uncalibrated(enough: int) -> Calibration:
+    """Return a calibration for networks that have none: one half where so many points agree."""
+    return Calibration({'agreeing': 1.0}, -math.log(enough))
 
 
 @functools.cache
-def calibration_of(method: str) -> Calibration:
+def calibration_of(method: str) -> Calibration | None:
     """Return the calibration of an extractor and a matcher, such as 'aliked+lightglue'."""
     entry = json.loads(FILE.read_text(encoding='utf-8')).get(method)
-    return UNCALIBRATED if entry is None else Calibration(entry['weights'], entry['bias'])
+    return None if entry is None else Calibration(entry['weights'], entry['bias'])

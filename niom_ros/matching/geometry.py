@@ -1,5 +1,6 @@
 """Where the reference lies in the image, and whether to believe it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
 from enum import IntEnum
@@ -8,12 +9,13 @@ import cv2
 import numpy as np
 
 from niom_ros.matching.confidence import Calibration
-from niom_ros.matching.confidence import UNCALIBRATED
+from niom_ros.matching.confidence import uncalibrated
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.homographies import homography_deviations
 from niom_ros.matching.homographies import warp_points
 from niom_ros.settings import Limits
 
+FEWEST_TELLING = 9  # twice as many numbers as a homography has, and a little more
 LOST = 1e6  # pixels; nobody knows where a corner is that is less certain
 SUREST_REFUSAL = 0.49  # confidence of what was refused: OK begins at one half
 
@@ -96,7 +98,7 @@ def locate(
     counting_area: int,
     image_box: Box,
     limits: Limits,
-    calibration: Calibration = UNCALIBRATED,
+    calibration: Calibration | None = None,
 ) -> Verdict:
     """Find the homography from reference to image and decide whether it can be right.
 
@@ -126,7 +128,7 @@ def examine(
 
 
 def judge(
-    evidence: Evidence, reference_box: Box, limits: Limits, calibration: Calibration
+    evidence: Evidence, reference_box: Box, limits: Limits, calibration: Calibration | None
 ) -> Verdict:
     """Decide whether to believe a homography."""
     homography, inliers, checks = evidence.reference_to_image, evidence.inliers, evidence.checks
@@ -141,22 +143,30 @@ def judge(
     if implausible:
         return Verdict(Status.REJECTED_GEOMETRY, implausible, inliers, checks=checks)
 
-    agreeing = int(checks['agreeing'])
-    confidence = calibration.confidence(checks)
-    agree = f'{agreeing} of {count} recognised points agree'
-    if agreeing < limits.min_inliers:
-        message = f'only {agree}, {limits.min_inliers} are needed'
-    elif checks['inlier_ratio'] < limits.min_inlier_ratio:
-        message = f'only {agree}, {limits.min_inlier_ratio:.0%} of them are needed'
-    elif confidence < limits.min_confidence:
-        message = (
-            f'{agree}; unrelated pictures reach that too: '
-            f'confidence {confidence:.2f}, {limits.min_confidence:.2f} is needed'
-        )
-    else:
-        return Verdict(Status.OK, agree, inliers, homography, confidence, checks)
+    confidence, doubt = confidence_in(checks, limits, calibration)
+    message = f'{int(checks["agreeing"])} of {count} recognised points agree'
+    if not doubt:
+        return Verdict(Status.OK, message, inliers, homography, confidence, checks)
     confidence = min(confidence, SUREST_REFUSAL)
-    return Verdict(Status.LOW_CONFIDENCE, message, inliers, None, confidence, checks)
+    return Verdict(Status.LOW_CONFIDENCE, f'{message}; {doubt}', inliers, None, confidence, checks)
+
+
+def confidence_in(
+    checks: Mapping[str, float], limits: Limits, calibration: Calibration | None
+) -> tuple[float, str]:
+    """Return how sure a plausible match is, and why that is not enough, '' if it is."""
+    calibration = calibration or uncalibrated(limits.min_inliers)
+    confidence = calibration.confidence(checks)
+    if checks['agreeing'] < limits.min_inliers:
+        return confidence, f'{limits.min_inliers} are needed'
+    if checks['inlier_ratio'] < limits.min_inlier_ratio:
+        return confidence, f'{limits.min_inlier_ratio:.0%} of them are needed'
+    if confidence < limits.min_confidence:
+        return confidence, (
+            f'unrelated pictures reach that too: confidence {confidence:.2f}, '
+            f'{limits.min_confidence:.2f} is needed'
+        )
+    return confidence, ''
 
 
 def fit_homography(
@@ -202,13 +212,16 @@ def measure(
             for corner in reference_box.corners()
         ]
     )
-    # Points that agree in one part only say little about where the other parts are.
-    deviations = homography_deviations(
-        homography,
-        correspondences.reference_points[inliers],
-        correspondences.image_points[inliers],
-        reference_box.corners(),
-    )
+    # Points that agree in one part only say little about where the other parts are, and so few
+    # that any homography fits them say nothing.
+    deviations = np.full(4, LOST)
+    if inliers.sum() >= FEWEST_TELLING:
+        deviations = homography_deviations(
+            homography,
+            correspondences.reference_points[inliers],
+            correspondences.image_points[inliers],
+            reference_box.corners(),
+        )
     tiny = np.finfo(float).tiny
     areas = stretches.prod(axis=1)
     return {

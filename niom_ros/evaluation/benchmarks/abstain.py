@@ -155,6 +155,8 @@ class AbstainBenchmark(Benchmark):
         )
         unrelated = photo + drawing
         claims = sum(record['accepted'] for record in unrelated)
+        _, unseen = halves(unrelated)
+        _, unseen_true = halves(flat + sketch)
         return {
             'false_accept': claimed(unrelated),
             'false_accept_upper': upper_bound(claims, len(unrelated)),
@@ -164,6 +166,13 @@ class AbstainBenchmark(Benchmark):
             'true_accept_homography': found_share(flat),
             'true_accept_sketch': found_share(sketch),
             'wrong_accepted': wrong_share(flat + sketch),
+            # Of references that no calibration was fitted on.
+            'false_accept_held_out': claimed(unseen),
+            'false_accept_upper_held_out': upper_bound(
+                sum(record['accepted'] for record in unseen), len(unseen)
+            ),
+            'true_accept_held_out': found_share(unseen_true),
+            'wrong_accepted_held_out': wrong_share(unseen_true),
         }
 
     def quality(self, record: Record) -> float:

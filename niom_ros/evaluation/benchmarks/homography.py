@@ -54,7 +54,10 @@ class HomographyBenchmark(Benchmark):
             yield self._case(name, scene.name, *images, read_matrix(file))
         for file in sorted((self.data / HOMOGR).glob('*_model.txt')):
             name = file.name.removesuffix('_model.txt')
-            first, second = (sorted(file.parent.glob(f'{name}{side}.*'))[0] for side in 'AB')
+            found = [sorted(file.parent.glob(f'{name}{side}.*')) for side in 'AB']
+            if not all(found):
+                raise UserError(f'{file} has no pictures {name}A and {name}B beside it')
+            first, second = (files[0] for files in found)
             # The file maps B to A, but the first picture is the reference.
             matrix = np.linalg.inv(read_matrix(file))
             yield self._case(f'homogr/{name}', name, first, second, matrix)
@@ -92,8 +95,10 @@ def read_matrix(file: Path) -> np.ndarray:
         text = file.read_text()
         if file.suffix == '.xml':
             text = ElementTree.fromstring(text.strip()).findtext('.//data') or ''
-        return np.array(text.split(), float).reshape(3, 3)
-    except (ValueError, ElementTree.ParseError) as error:
+        matrix = np.array(text.split(), float).reshape(3, 3)
+        np.linalg.inv(matrix)  # one that cannot be undone maps no picture to another
+        return matrix
+    except (ValueError, ElementTree.ParseError, np.linalg.LinAlgError) as error:
         raise UserError(f'{file} holds no 3 x 3 matrix ({error}): fetch it again') from None
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Benchmark
 from niom_ros.evaluation.benchmark import Case
+from niom_ros.evaluation.benchmark import NotMeasurable
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.benchmark import share
 from niom_ros.evaluation.corruptions import check_name
@@ -81,6 +82,11 @@ class PoseBenchmark(Benchmark):
 
     def find_cases(self) -> Iterable[PoseCase]:
         """Return each pair clean, and with each corruption of both photos and of the second."""
+        if self.corruptions:
+            try:
+                versions()
+            except LibraryMissing as error:
+                raise NotMeasurable(f'{error}; or use --corruptions none') from None
         for pair in self._pairs():
             # Both ways to use a corrupted photo follow each other, so that it is looked at once.
             conditions = [(CLEAN, '', '')]
