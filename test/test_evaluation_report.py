@@ -285,8 +285,8 @@ def test_a_folder_that_is_a_dot_is_not_taken_out_of_words(tmp_path: Path) -> Non
 
 
 def test_a_path_in_a_command_is_only_a_name() -> None:
-    assert command(['eval', '/a/b c', '~/d', '--x=/e/f', 'h', '--y=1']) == (
-        "niom eval 'b c' d --x=f g/h --y=1"
+    assert command(['eval', '/a/b c', '~/d', '--x=/e/f', '../g/h', '--y=1']) == (
+        "niom eval 'b c' d --x=f h --y=1"
     )
 
 
