@@ -211,12 +211,18 @@ def test_there_are_enough_pairs_a_third_of_them_with_drawings():
     assert abstain.DRAWING_PAIRS * 3 == abstain.PHOTO_PAIRS + abstain.DRAWING_PAIRS
 
 
+def test_references_of_one_place_stay_together_and_no_flat_is_a_reference(data):
+    units = {case.unit for case in AbstainBenchmark(data, 0).cases()}
+    assert {'bsds series 108', 'ikea/stig', 'pacs/dog', 'voc100/dogs'} <= units
+    assert not any('cartucho' in unit for unit in units)
+
+
 def test_true_pairs_come_from_homography_and_sketch(data):
     benchmark = AbstainBenchmark(data, 0)
     true = [case for case in benchmark.cases() if case.group.startswith('true/')]
     assert [(case.group, case.unit) for case in true] == [
         ('true/homography', 'homography/wall'),
-        *[('true/sketch', f'bsds/{name}') for name in ('108005', '108170', '42012')],
+        *[('true/sketch', f'bsds series {series}') for series in (108, 108, 42)],
     ]
     _, _, truth = benchmark.pictures(true[0])
     np.testing.assert_allclose(truth, np.diag([2, 2, 1]))

@@ -488,6 +488,18 @@ def test_bootstrap_marks_what_a_draw_does_not_define():
     assert interval(samples['fog']) == [1, 1]
 
 
+def test_every_draw_has_each_data_set_in_full():
+    units = ['a1', 'a1', 'a2', 'a3', 'b1', 'b1']
+    strata = ['a', 'a', 'a', 'a', 'b', 'b']
+    draws = resamples(units, 0, 200, strata)
+    for drawn in draws:
+        assert sum(index in (4, 5) for index in drawn) == 2  # the only unit of b
+        assert 3 <= sum(index < 4 for index in drawn) <= 6
+    assert len({tuple(drawn) for drawn in draws}) > 5
+    # Without strata, most draws have another share of b.
+    assert len({sum(index > 3 for index in drawn) for drawn in resamples(units, 0, 200)}) > 2
+
+
 def test_intervals_cover_the_truth_about_as_often_as_they_say():
     random = np.random.default_rng(0)
     units = [str(index) for index in range(100)]

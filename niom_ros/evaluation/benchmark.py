@@ -48,6 +48,8 @@ class Benchmark(ABC):
     folders: ClassVar[tuple[str, ...]]  # of the data folder; each may be missing, but not all
     default_methods: ClassVar[tuple[str, ...]]
     main_metric: ClassVar[str]  # the one to look at first
+    # Whether groups are data sets of their own, of which each has its share in every draw.
+    stratified: ClassVar[bool] = False
 
     def __init__(self, data: Path, seed: int) -> None:
         """Take the folder that has the folders of the benchmark in it."""

@@ -11,18 +11,35 @@ import numpy as np
 Record = TypeVar('Record')
 
 
-def resamples(units: Sequence[str], seed: int, count: int = 1000) -> list[np.ndarray]:
+def resamples(
+    units: Sequence[str], seed: int, count: int = 1000, strata: Sequence[str] | None = None
+) -> list[np.ndarray]:
     """Draw as many units as there are, with replacement, and return the records of each draw.
 
     `units` names the unit of each record. All records of a unit are drawn together, because they
     are not independent: one image pair in 31 conditions is one pair, not 31. The draws depend on
     the seed and on which units there are, not on the order of the records.
+
+    With `strata`, the data set of each record, each data set has as many units in every draw as
+    it has.
     """
-    distinct, owners = np.unique(np.asarray(units, str), return_inverse=True)
-    if not len(distinct):
-        return [np.empty(0, int) for _ in range(count)]
-    members = [np.flatnonzero(owners == unit) for unit in range(len(distinct))]
-    draws = np.random.default_rng(seed).integers(len(distinct), size=(count, len(distinct)))
+    names = np.asarray(strata if strata is not None else [''] * len(units), str)
+    random = np.random.default_rng(seed)
+    parts = [
+        draw_units(np.asarray(units, str), np.flatnonzero(names == name), random, count)
+        for name in np.unique(names)
+    ]
+    nothing = np.empty(0, int)
+    return [np.concatenate([nothing, *(part[draw] for part in parts)]) for draw in range(count)]
+
+
+def draw_units(
+    units: np.ndarray, chosen: np.ndarray, random: np.random.Generator, count: int
+) -> list[np.ndarray]:
+    """Draw from the units of the chosen records, and return the records of each draw."""
+    distinct, owners = np.unique(units[chosen], return_inverse=True)
+    members = [chosen[owners == unit] for unit in range(len(distinct))]
+    draws = random.integers(len(distinct), size=(count, len(distinct)))
     return [np.concatenate([members[unit] for unit in draw]) for draw in draws]
 
 
@@ -32,13 +49,15 @@ def bootstrap(
     summarise: Callable[[list[Record]], Mapping[str, float]],
     seed: int,
     count: int = 1000,
+    strata: Sequence[str] | None = None,
 ) -> dict[str, np.ndarray]:
     """Return what each number of a summary would be on other draws of the same units.
 
     Where a draw leaves a number out, it is NaN.
     """
     summaries = [
-        summarise([records[index] for index in drawn]) for drawn in resamples(units, seed, count)
+        summarise([records[index] for index in drawn])
+        for drawn in resamples(units, seed, count, strata)
     ]
     names = dict.fromkeys(name for summary in summaries for name in summary)
     return {

@@ -30,7 +30,10 @@ def metrics_of(
     for method, of_method in records.items():
         units = [record['unit'] for record in of_method]
         values[method] = benchmark.summarise(of_method)
-        samples[method] = bootstrap(of_method, units, benchmark.summarise, benchmark.seed)
+        strata = [record['group'] for record in of_method] if benchmark.stratified else None
+        samples[method] = bootstrap(
+            of_method, units, benchmark.summarise, benchmark.seed, strata=strata
+        )
     metrics = {
         method: with_intervals(
             values[method], {name: interval(drawn) for name, drawn in samples[method].items()}

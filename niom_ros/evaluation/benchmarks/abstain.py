@@ -32,6 +32,7 @@ from niom_ros.evaluation.benchmarks.scenes import read_voc
 from niom_ros.evaluation.benchmarks.scenes import VOC
 from niom_ros.evaluation.benchmarks.sketch import BSDS
 from niom_ros.evaluation.benchmarks.sketch import drawing_of
+from niom_ros.evaluation.benchmarks.sketch import series_of
 from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
 from niom_ros.evaluation.benchmarks.sketch import SketchCase
 from niom_ros.evaluation.benchmarks.sketch import STANDARD
@@ -46,8 +47,8 @@ IMAGENET = 'scenes/imagenet'
 IKEA = 'drawing/ikea'
 PACS = 'drawing/pacs'
 
-PHOTO_PAIRS = 300
-DRAWING_PAIRS = 150
+PHOTO_PAIRS = 600
+DRAWING_PAIRS = 300
 UNRELATED_PHOTO = 'unrelated/photo'
 UNRELATED_DRAWING = 'unrelated/drawing'
 TRUE_HOMOGRAPHY = 'true/homography'
@@ -109,17 +110,19 @@ class AbstainBenchmark(Benchmark):
     main_metric = 'false_accept'
 
     def find_cases(self) -> Iterator[UnrelatedCase | TrueCase]:
-        """Return 450 unrelated pairs, a third with a drawing as reference, and all true pairs."""
+        """Return 900 unrelated pairs, a third with a drawing as reference, and all true pairs."""
         photos = find_photos(self.data)
         drawings = find_drawings(self.data)
+        # Photos of one flat would be one reference many times over.
+        references = {name: shown for name, shown in photos.items() if name != CARTUCHO}
         chance = random.Random(self.seed)
-        for group, references, count in (
-            (UNRELATED_PHOTO, photos, PHOTO_PAIRS),
+        for group, known, count in (
+            (UNRELATED_PHOTO, references, PHOTO_PAIRS),
             (UNRELATED_DRAWING, drawings, DRAWING_PAIRS),
         ):
-            for reference, image in draw_pairs(references, photos, count, chance):
+            for reference, image in draw_pairs(known, photos, count, chance):
                 name = f'{group}/{reference.name}-{image.name}'
-                yield UnrelatedCase(name, name, reference.name, group, reference.path, image.path)
+                yield UnrelatedCase(name, name, reference.place, group, reference.path, image.path)
         for flat in HomographyBenchmark(self.data, self.seed).find_cases():
             yield true_case(TRUE_HOMOGRAPHY, f'homography/{flat.unit}', flat)
         for drawn in SketchBenchmark(self.data, self.seed).find_cases():
@@ -251,7 +254,7 @@ def find_photos(data: Path) -> dict[str, list[Shown]]:
             for path in sorted((data / IMAGENET).glob('*.JPEG'))
         ],
         BSDS: [
-            shown(path, 'bsds', bsds_series(path)) for path in sorted((data / BSDS).glob('*.jpg'))
+            shown(path, 'bsds', series_of(path)) for path in sorted((data / BSDS).glob('*.jpg'))
         ],
     }
     return only_files(sets)
@@ -262,13 +265,13 @@ def find_drawings(data: Path) -> dict[str, list[Shown]]:
     pages = sorted((data / IKEA).glob('*/*/step_*/*.png'))
     sets = {
         BSDS: [
-            shown(path, 'bsds', bsds_series(path)) for path in sorted((data / BSDS).glob('*.mat'))
+            shown(path, 'bsds', series_of(path)) for path in sorted((data / BSDS).glob('*.mat'))
         ],
         IKEA: [
             Shown(
                 f'ikea/{path.parent.relative_to(data / IKEA).as_posix()}/{path.stem}',
                 path,
-                'ikea',
+                f'ikea/{path.relative_to(data / IKEA).parts[1]}',
                 IKEA_SUBJECTS.get(path.relative_to(data / IKEA).parts[0], frozenset()),
             )
             for path in pages
@@ -287,11 +290,6 @@ def shown(
     """Return a picture; unless told otherwise, it is the only one of its place."""
     name = f'{data_set}/{path.stem}'
     return Shown(name, path, place or name, subjects)
-
-
-def bsds_series(path: Path) -> str:
-    """Return the series that a BSDS picture is from: 108005 and 108070 show the same tigers."""
-    return f'bsds series {path.stem[:-3]}'
 
 
 def only_files(sets: dict[str, list[Shown]]) -> dict[str, list[Shown]]:

@@ -44,6 +44,7 @@ class HomographyBenchmark(Benchmark):
     folders = (OXFORD, HOMOGR)
     default_methods = ('default', 'plain', 'sew', 'sew+nop', 'uniform', 'shuffled', 'sift', 'orb')
     main_metric = 'auc_5'
+    stratified = True
 
     def find_cases(self) -> Iterable[HomographyCase]:
         """Return the pairs of Oxford's scenes (first image to each other) and of homogr."""

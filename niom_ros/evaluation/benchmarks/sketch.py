@@ -64,7 +64,7 @@ class SketchBenchmark(Benchmark):
             for group in SETTINGS:
                 drawing = photo.with_suffix('.mat')
                 name = f'{photo.stem}/{group}'
-                unit = f'bsds/{photo.stem}'
+                unit = series_of(photo)
                 yield SketchCase(name, photo.stem, unit, group, photo, drawing, clutter)
 
     def pictures(self, case: SketchCase) -> tuple[Picture, Picture, np.ndarray]:
@@ -113,6 +113,11 @@ class SketchBenchmark(Benchmark):
         """Draw the matches and both outlines."""
         reference, image, truth = self.pictures(case)
         return draw_answer(method, workbench, reference, image, truth)
+
+
+def series_of(path: Path) -> str:
+    """Return the series that a BSDS picture is from: 108005 and 108070 show the same tigers."""
+    return f'bsds series {path.stem[:-3]}'
 
 
 def drawing_of(path: Path) -> np.ndarray:
