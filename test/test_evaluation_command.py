@@ -23,6 +23,7 @@ from niom_ros.evaluation.command import BENCHMARKS
 from niom_ros.evaluation.methods import method_named
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
+from niom_ros.matching.confidence import SIGNS
 from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import read_image
 from niom_ros.settings import Options
@@ -190,6 +191,35 @@ def test_bad_input_is_said(
 def test_an_unknown_corruption_is_said(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(['eval', 'pose', '--data', str(data), '--corruptions', 'rain', *FAST]) == 1
     assert "there is no corruption 'rain'" in capsys.readouterr().err
+
+
+class TestCalibrate:
+    # So low that wrong matches come as far as being judged, even of so few and small pictures.
+    LOW = ('--min-inliers', '4', '--min-inlier-ratio', '0', '--min-coverage', '0')
+    SMALL = ('--max-keypoints', '128', '--jobs', '1', '--device', 'cpu')
+
+    def test_it_writes_what_it_learnt_and_from_what(
+        self, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = tmp_path / 'calibration.json'
+        words = ['calibrate', '--data', str(data), *self.SMALL, *self.LOW, '-o', str(file)]
+        assert main(words) == 0
+        assert 'held out, standard: ' in capsys.readouterr().out
+        (method, entry) = json.loads(file.read_text()).popitem()
+        assert method == 'aliked+lightglue'
+        assert set(entry['weights']) == set(SIGNS)
+        told = entry['provenance']
+        assert told['command'].startswith('niom calibrate --data data --max-keypoints 128')
+        assert '--min-inliers 4' in told['command']
+        assert told['results']['fitted on, standard']['wrong_accepted'] == 0
+
+    def test_a_part_of_the_pairs_is_not_enough_to_keep(
+        self, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        words = ['calibrate', '--data', str(data), '--limit', '3', '-o', str(tmp_path / 'x.json')]
+        assert main(words) == 1
+        assert 'leave out --limit' in capsys.readouterr().err
+        assert not (tmp_path / 'x.json').exists()
 
 
 class TestHomography:
