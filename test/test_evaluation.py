@@ -226,6 +226,8 @@ class TestRecords:
             return records_of(benchmark, method, data_key(benchmark)).path
 
         usual, sift = path(benchmark, named('sew')), path(benchmark, named('sift'))
+        unjudged = records_of(benchmark, named('sew'), 'data', judged=False).path
+        assert unjudged != records_of(benchmark, named('sew'), 'data').path
         assert path(benchmark, named('sew')) == usual
         assert path(benchmark, named('sew@disk')) != usual
         assert path(benchmark, named('sew', max_keypoints=100)) != usual
@@ -239,6 +241,7 @@ class TestRecords:
         monkeypatch.setattr(records_module, 'calibration_of', lambda method: stricter)
         assert path(benchmark, named('sew')) != usual
         assert path(benchmark, named('sift')) == sift
+        assert records_of(benchmark, named('sew'), 'data', judged=False).path == unjudged
         monkeypatch.undo()
         monkeypatch.setattr(records_module, 'code_key', lambda: 'other code')
         assert path(benchmark, named('sew')) != usual

@@ -65,7 +65,7 @@ def calibrate(task: Evaluation, output: Path | None, arguments: Sequence[str] = 
         AbstainBenchmark(task.data, task.seed),
         SketchBenchmark(task.data, task.seed),
     ):
-        done = work_through(benchmark, task, ATTEMPTS)
+        done = work_through(benchmark, task, ATTEMPTS, judged=False)
         keys.append(data_key(benchmark))
         for name in ATTEMPTS:
             # The standard drawings are already among the true pairs of abstain.
@@ -195,11 +195,15 @@ def described(calibration: Calibration) -> str:
 
 def said(result: Performance) -> str:
     """Write how a calibration did in one line."""
-    return (
+    text = (
         f'{result.true_accept:.1%} of {result.true_pairs} true pairs found; '
         f'{result.wrong_accepted:.1%} of {result.accepted} claims wrong '
-        f'(below {result.wrong_accepted_upper:.1%}); '
-        f'{result.false_accept:.2%} of {result.unrelated_pairs} unrelated pairs claimed '
+        f'(below {result.wrong_accepted_upper:.1%})'
+    )
+    if not result.unrelated_pairs:
+        return text
+    return (
+        f'{text}; {result.false_accept:.2%} of {result.unrelated_pairs} unrelated pairs claimed '
         f'(below {result.false_accept_upper:.2%})'
     )
 

@@ -123,7 +123,9 @@ def new_benchmark(kind: type[Benchmark], task: Evaluation) -> Benchmark:
     return kind(task.data, task.seed)
 
 
-def work_through(benchmark: Benchmark, task: Evaluation, names: Sequence[str] = ()) -> Finished:
+def work_through(
+    benchmark: Benchmark, task: Evaluation, names: Sequence[str] = (), judged: bool = True
+) -> Finished:
     """Measure methods on every case of a benchmark, and sum it up."""
     cases = sample(benchmark.cases(), task.limit, task.seed)
     methods = [
@@ -137,7 +139,7 @@ def work_through(benchmark: Benchmark, task: Evaluation, names: Sequence[str] = 
     for folder in benchmark.missing():
         print(f'niom: {benchmark.name}: there is no {folder} in {task.data}', file=sys.stderr)
     key = data_key(benchmark)
-    known = {method: records_of(benchmark, method, key) for method in methods}
+    known = {method: records_of(benchmark, method, key, judged) for method in methods}
     if task.again:
         for earlier in known.values():
             earlier.forget()

@@ -119,8 +119,14 @@ def read(path: Path) -> Iterator[tuple[str, Record]]:
             continue
 
 
-def records_of(benchmark: Benchmark, method: Method, data_key: str) -> Records:
-    """Return the records of a method, as far as they were measured."""
+def records_of(
+    benchmark: Benchmark, method: Method, data_key: str, judged: bool = True
+) -> Records:
+    """Return the records of a method, as far as they were measured.
+
+    Those that are not judged stay the same under another calibration: what they tell of accepted
+    matches has no meaning.
+    """
     key = digest(
         (
             data_key.encode(),
@@ -128,7 +134,7 @@ def records_of(benchmark: Benchmark, method: Method, data_key: str) -> Records:
             json.dumps(
                 [method.classical, asdict(method.settings), asdict(method.options)]
             ).encode(),
-            json.dumps(judgement(method)).encode(),
+            json.dumps(judgement(method) if judged else 'not judged').encode(),
             *(
                 existing_file(getattr(method.settings, name), name).read_bytes()
                 for name in ('detector_path', 'detector_labels', 'clip_path')
