@@ -12,6 +12,10 @@ ifeq ($(filter /%,$(firstword $(NIOM_ENV))),)
 endif
 export CLONE NIOM_ENV
 
+# Two processes, because most tests wait for others most of the time; a file is not split, because its
+# tests share nodes and networks.
+IN_PARALLEL := -n 2 --dist loadfile
+
 # Not the whole folder: the environment may lie in it.
 CHECKED := niom_ros launch test setup.py
 
@@ -35,7 +39,7 @@ lint: setup     ## check style and types
 	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m mypy niom_ros
 
 test: lint      ## check style, types and behaviour; ARGS='-k name' chooses tests
-	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m pytest -m 'not optional' $(ARGS)
+	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m pytest -m 'not optional' $(IN_PARALLEL) $(ARGS)
 
 test-optional: setup  ## test with models under GPL or non-commercial licences
 	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m pytest -m optional $(ARGS)

@@ -144,7 +144,7 @@ class Pose(Invented):
 
 
 METHODS = ('plain', 'sew', 'sift')
-SECRET = Path('/home/somebody/private/benchmarks')
+SECRET = Path('/mnt/somebody/private/benchmarks')
 
 
 def a_record(error: float | None, confidence: float = 0.5) -> Record:

@@ -230,6 +230,9 @@ def configure_without_waiting(node):
     client = node.create_client(ChangeState, 'brief/change_state')
     assert client.wait_for_service(timeout_sec=60)
     spin_until(node, lambda: node.count_publishers('brief/transition_event'), 'the events')
+    # That we know of the publisher does not mean yet that it knows of us.
+    known_since = time.monotonic()
+    spin_until(node, lambda: time.monotonic() > known_since + 2, 'its knowing of us')
     client.call_async(ChangeState.Request(transition=Transition(label='configure')))
     spin_until(
         node,
