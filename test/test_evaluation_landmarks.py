@@ -15,7 +15,6 @@ from niom_ros.evaluation.benchmarks.landmarks import LandmarksBenchmark
 from niom_ros.evaluation.methods import method_named
 from niom_ros.evaluation.workbench import Answer
 from niom_ros.evaluation.workbench import evidence_of
-from niom_ros.evaluation.workbench import is_plausible
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
 from niom_ros.guidance.landmarks import Landmark
@@ -136,7 +135,7 @@ class Matches:
         verdict = Verdict(self.status, '', np.ones(len(correspondences), bool), found)
         outcome = MatchOutcome(verdict, correspondences)
         evidence = evidence_of(outcome, reference, image, method)
-        return Answer(outcome, evidence, is_plausible(evidence, reference, method))
+        return Answer(outcome, evidence, plausible=True)
 
 
 @pytest.fixture

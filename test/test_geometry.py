@@ -8,6 +8,7 @@ import pytest
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.geometry import implausibility
 from niom_ros.matching.geometry import in_front
@@ -146,8 +147,9 @@ def test_views_that_no_camera_has_are_rejected(quadrilateral, words):
 def test_mirrored_views_are_recognised_whatever_estimator_made_them():
     plausible = {'area_ratio': 0.4, 'stretch': 2.0, 'perspective': 2.0, 'coverage': 0.9}
     mirrored = homography_to(MIRRORED)
-    assert 'mirrored' in implausibility(mirrored, plausible, REFERENCE, Limits())
-    assert implausibility(UPRIGHT, plausible, REFERENCE, Limits()) == ''
+    nobody = np.zeros(0, bool)
+    assert 'mirrored' in implausibility(Evidence(nobody, mirrored, plausible), REFERENCE, Limits())
+    assert implausibility(Evidence(nobody, UPRIGHT, plausible), REFERENCE, Limits()) == ''
 
 
 def test_a_part_behind_the_camera_is_rejected():

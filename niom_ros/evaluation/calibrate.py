@@ -22,9 +22,8 @@ from niom_ros.evaluation.benchmarks.answers import WRONG
 from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
 from niom_ros.evaluation.benchmarks.sketch import STANDARD
 from niom_ros.evaluation.command import Evaluation
-from niom_ros.evaluation.command import work_through
+from niom_ros.evaluation.command import measure
 from niom_ros.evaluation.metrics import upper_bound
-from niom_ros.evaluation.records import data_key
 from niom_ros.evaluation.records import versions
 from niom_ros.evaluation.report import command
 from niom_ros.matching.confidence import Calibration
@@ -65,8 +64,8 @@ def calibrate(task: Evaluation, output: Path | None, arguments: Sequence[str] = 
         AbstainBenchmark(task.data, task.seed),
         SketchBenchmark(task.data, task.seed),
     ):
-        done = work_through(benchmark, task, ATTEMPTS, judged=False)
-        keys.append(data_key(benchmark))
+        done = measure(benchmark, task, ATTEMPTS, judged=False)
+        keys.append(done.data_key)
         for name in ATTEMPTS:
             # The standard drawings are already among the true pairs of abstain.
             records[name] += [r for r in done.records[name] if r['group'] != STANDARD]

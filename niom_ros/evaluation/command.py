@@ -9,6 +9,7 @@ from typing import Any
 
 from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Benchmark
+from niom_ros.evaluation.benchmark import Case
 from niom_ros.evaluation.benchmark import NotMeasurable
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.benchmarks.abstain import AbstainBenchmark
@@ -123,15 +124,30 @@ def new_benchmark(kind: type[Benchmark], task: Evaluation) -> Benchmark:
     return kind(task.data, task.seed)
 
 
-def work_through(
-    benchmark: Benchmark, task: Evaluation, names: Sequence[str] = (), judged: bool = True
-) -> Finished:
+@dataclass(frozen=True)
+class Measurements:
+    """What was measured in a benchmark, not summed up yet."""
+
+    cases: Sequence[Case]
+    methods: Sequence[Method]
+    records: dict[str, Sequence[Record]]  # of each method, in the order of the cases
+    data_key: str
+
+
+def work_through(benchmark: Benchmark, task: Evaluation) -> Finished:
     """Measure methods on every case of a benchmark, and sum it up."""
+    done = measure(benchmark, task, task.methods or benchmark.default_methods)
+    pairs = len({case.pair for case in done.cases})
+    result = as_json(benchmark, pairs, done.records, versions(), task.data.resolve().name)
+    return Finished(benchmark, done.cases, done.methods, done.records, result)
+
+
+def measure(
+    benchmark: Benchmark, task: Evaluation, names: Sequence[str], judged: bool = True
+) -> Measurements:
+    """Measure methods on every case of a benchmark, as far as that is not known."""
     cases = sample(benchmark.cases(), task.limit, task.seed)
-    methods = [
-        method_named(name, task.settings, task.options)
-        for name in dict.fromkeys(names or task.methods or benchmark.default_methods)
-    ]
+    methods = [method_named(name, task.settings, task.options) for name in dict.fromkeys(names)]
     if task.benchmark == 'all':
         methods = usable_ones(benchmark, methods)
     for method in methods:
@@ -147,9 +163,7 @@ def work_through(
     records: dict[str, Sequence[Record]] = {
         method.name: [known[method][case.name] for case in cases] for method in methods
     }
-    pairs = len({case.pair for case in cases})
-    result = as_json(benchmark, pairs, records, versions(), task.data.resolve().name)
-    return Finished(benchmark, cases, methods, records, result)
+    return Measurements(cases, methods, records, key)
 
 
 def usable_ones(benchmark: Benchmark, methods: Sequence[Method]) -> list[Method]:

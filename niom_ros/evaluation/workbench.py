@@ -87,7 +87,8 @@ class Workbench:
                 [self.reference(method, reference)], self.look(method, image), method.options
             )
         evidence = evidence_of(outcome, reference, image, method)
-        return Answer(outcome, evidence, is_plausible(evidence, reference, method))
+        implausible = implausibility(evidence, reference.box, method.options.limits)
+        return Answer(outcome, evidence, plausible=not implausible)
 
     def pipeline(self, method: Method) -> Pipeline:
         """Return the networks of a method."""
@@ -138,11 +139,3 @@ def evidence_of(
         return Evidence(np.zeros(len(correspondences), bool))
     box = reference.box
     return examine(correspondences, box, box.area, image.box, method.options.limits)
-
-
-def is_plausible(evidence: Evidence, reference: Picture, method: Method) -> bool:
-    """Tell whether a camera could see the reference like that."""
-    homography, checks = evidence.reference_to_image, evidence.checks
-    if homography is None or not checks:
-        return False
-    return not implausibility(homography, checks, reference.box, method.options.limits)

@@ -132,19 +132,12 @@ def judge(
 ) -> Verdict:
     """Decide whether to believe a homography."""
     homography, inliers, checks = evidence.reference_to_image, evidence.inliers, evidence.checks
-    count = len(inliers)
-    if homography is None:
-        message = f'no view of the reference explains the {count} recognised points'
-        return Verdict(Status.REJECTED_GEOMETRY, message, inliers)
-    if not checks:
-        message = 'the match would put a part of the reference behind the camera'
-        return Verdict(Status.REJECTED_GEOMETRY, message, inliers)
-    implausible = implausibility(homography, checks, reference_box, limits)
+    implausible = implausibility(evidence, reference_box, limits)
     if implausible:
         return Verdict(Status.REJECTED_GEOMETRY, implausible, inliers, checks=checks)
 
     confidence, doubt = confidence_in(checks, limits, calibration)
-    message = f'{int(checks["agreeing"])} of {count} recognised points agree'
+    message = f'{int(checks["agreeing"])} of {len(inliers)} recognised points agree'
     if not doubt:
         return Verdict(Status.OK, message, inliers, homography, confidence, checks)
     confidence = min(confidence, SUREST_REFUSAL)
@@ -235,10 +228,14 @@ def measure(
     }
 
 
-def implausibility(
-    homography: np.ndarray, checks: dict[str, float], reference_box: Box, limits: Limits
-) -> str:
-    """Return why no camera sees a reference that lies before it like this, or '' if one can."""
+def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> str:
+    """Return why no camera sees a reference like this, or '' if one can."""
+    homography, checks = evidence.reference_to_image, evidence.checks
+    if homography is None:
+        count = len(evidence.inliers)
+        return f'no view of the reference explains the {count} recognised points'
+    if not checks:
+        return 'the match would put a part of the reference behind the camera'
     outline = warp_points(homography, reference_box.corners())
     sides = np.roll(outline, -1, axis=0) - outline
     next_sides = np.roll(sides, -1, axis=0)

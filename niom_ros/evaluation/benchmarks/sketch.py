@@ -24,6 +24,7 @@ from niom_ros.evaluation.methods import Method
 from niom_ros.evaluation.pictures import draw_answer
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.images import read_image
 
 BSDS = 'drawing/bsds'
@@ -141,7 +142,7 @@ def random_view(width: int, height: int, setting: str, random: np.random.Generat
     Each corner moves, then the whole turns and shrinks about the centre. By how much depends on
     the setting.
     """
-    corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]])
+    corners = Box(0, 0, width, height).corners()
     size = np.array([width, height])
     moved = corners + random.uniform(-CORNER_SHIFT, CORNER_SHIFT, (4, 2)) * size
     bent = cv2.getPerspectiveTransform(corners.astype(np.float32), moved.astype(np.float32))
