@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 from niom_ros.errors import UserError
 from niom_ros.evaluation import records as records_module
@@ -243,11 +244,28 @@ class TestRecords:
         assert path(benchmark, named('sift')) == sift
         assert records_of(benchmark, named('sew'), 'data', judged=False).path == unjudged
         monkeypatch.undo()
+        monkeypatch.setattr(records_module, 'choose_device', lambda name: torch.device('cuda'))
+        assert path(benchmark, named('sew')) != usual
+        monkeypatch.undo()
         monkeypatch.setattr(records_module, 'code_key', lambda: 'other code')
         assert path(benchmark, named('sew')) != usual
         monkeypatch.undo()
         (benchmark.data / 'numbers' / '0.txt').write_text('2')
         assert path(benchmark, named('sew')) != usual
+
+    def test_a_new_calibration_keeps_what_does_not_depend_on_beliefs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        benchmark = benchmark_with(tmp_path / 'data', ['1'])
+        monkeypatch.setattr(Counting, 'beliefs_count', False)
+        methods = named('sew'), named('default')
+        assert methods[1].options.weighting.kind == 'auto'
+        before = [records_of(benchmark, method, 'data').path for method in methods]
+        stricter = Calibration({'agreeing': 1.0}, -9.0)
+        monkeypatch.setattr(records_module, 'calibration_of', lambda method: stricter)
+        sew, auto = (records_of(benchmark, method, 'data').path for method in methods)
+        assert sew == before[0]
+        assert auto != before[1]
 
 
 class TestRun:

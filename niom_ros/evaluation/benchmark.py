@@ -50,6 +50,8 @@ class Benchmark(ABC):
     main_metric: ClassVar[str]  # the one to look at first
     # Whether groups are data sets of their own, of which each has its share in every draw.
     stratified: ClassVar[bool] = False
+    # Whether it counts which answers a method believes in; if not, its calibration does not.
+    beliefs_count: ClassVar[bool] = True
 
     def __init__(self, data: Path, seed: int) -> None:
         """Take the folder that has the folders of the benchmark in it."""

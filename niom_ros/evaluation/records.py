@@ -127,6 +127,9 @@ def records_of(
     Those that are not judged stay the same under another calibration: what they tell of accepted
     matches has no meaning.
     """
+    # Weighting 'auto' tries weights where it does not believe in what it found without.
+    judged &= benchmark.beliefs_count or method.options.weighting.kind == 'auto'
+    beliefs = judgement(method) if judged else 'not judged'
     key = digest(
         (
             data_key.encode(),
@@ -134,7 +137,7 @@ def records_of(
             json.dumps(
                 [method.classical, asdict(method.settings), asdict(method.options)]
             ).encode(),
-            json.dumps(judgement(method) if judged else 'not judged').encode(),
+            json.dumps([device_of(method), beliefs]).encode(),
             *(
                 existing_file(getattr(method.settings, name), name).read_bytes()
                 for name in ('detector_path', 'detector_labels', 'clip_path')
@@ -148,16 +151,16 @@ def records_of(
     return Records(cache_folder() / 'eval' / benchmark.name / f'{safe_name}-{key[:16]}.jsonl')
 
 
-def judgement(method: Method) -> list[Any]:
-    """Return on what it depends whether the method believes a match, and where it runs."""
-    if method.classical:
-        return []
+def judgement(method: Method) -> dict[str, Any] | None:
+    """Return on what it depends whether the method believes a match."""
     settings = method.settings
     calibration = calibration_of(f'{settings.extractor}+{settings.matcher}')
-    return [
-        choose_device(settings.device).type,
-        None if calibration is None else asdict(calibration),
-    ]
+    return None if method.classical or calibration is None else asdict(calibration)
+
+
+def device_of(method: Method) -> str:
+    """Return where the networks of a method run."""
+    return '' if method.classical else choose_device(method.settings.device).type
 
 
 def data_key(benchmark: Benchmark) -> str:

@@ -115,6 +115,7 @@ class PairingBenchmark(Benchmark):
     folders = (VOC,)
     default_methods = ('sew+nop', 'sew+visual', 'sew+both', 'sew')
     main_metric = 'top1'
+    beliefs_count = False
 
     def find_cases(self) -> Iterable[PairingCase]:
         """Return the pairs of scenes that share a kind of object and have something to choose.

@@ -72,6 +72,7 @@ class PoseBenchmark(Benchmark):
     folders = (STRECHA, SCANNET)
     default_methods = ('plain', 'sew', 'uniform', 'shuffled', 'sew+nop', 'sift', 'orb')
     main_metric = 'auc_20_clean'
+    beliefs_count = False
 
     def __init__(self, data: Path, seed: int, corruptions: Sequence[str] = CORRUPTIONS) -> None:
         """Take the data folder and how to corrupt the photos; () leaves all clean."""

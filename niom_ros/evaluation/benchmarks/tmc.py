@@ -127,6 +127,7 @@ class TmcBenchmark(Benchmark):
     folders = (AFHQ,)
     default_methods = ('plain', 'sew', 'uniform', 'shuffled', 'sew+nop', 'sift')
     main_metric = 'paired_pck_10'
+    beliefs_count = False
 
     def find_cases(self) -> Iterable[TmcCase]:
         """Return every ordered pair of one class, and every pair of two classes once.
