@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 import json
 from pathlib import Path
+import subprocess
+import sys
 
 from benchmark_data import VIEW
 from benchmark_data import write_benchmark_data
@@ -191,6 +193,17 @@ def test_bad_input_is_said(
 def test_an_unknown_corruption_is_said(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(['eval', 'pose', '--data', str(data), '--corruptions', 'rain', *FAST]) == 1
     assert "there is no corruption 'rain'" in capsys.readouterr().err
+
+
+def test_the_installed_program_measures_the_same_in_two_processes(
+    data: Path, tmp_path: Path
+) -> None:
+    words = ['eval', 'homography', '--data', str(data), '--methods', 'sift', 'orb', '--again']
+    one, two = tmp_path / 'one.json', tmp_path / 'two.json'
+    assert main([*words, '--jobs', '1', '--json', str(one)]) == 0
+    niom = Path(sys.prefix) / 'bin/niom'
+    subprocess.run([niom, *words, '--jobs', '2', '--json', two], check=True, timeout=120)
+    assert json.loads(two.read_text()) == json.loads(one.read_text())
 
 
 class TestCalibrate:
