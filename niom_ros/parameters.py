@@ -13,6 +13,7 @@ from niom_ros.settings import AGGREGATIONS
 from niom_ros.settings import CAM_METHODS
 from niom_ros.settings import DETECTORS
 from niom_ros.settings import DEVICES
+from niom_ros.settings import DRAWING_SEARCHES
 from niom_ros.settings import EXTRACTORS
 from niom_ros.settings import FALLBACKS
 from niom_ros.settings import GuideOptions
@@ -177,6 +178,13 @@ MATCH_PARAMETERS = (
         Weighting.aggregation,
         'How the heat of several objects becomes one.',
         choices=AGGREGATIONS,
+        live=True,
+    ),
+    Parameter(
+        'drawing_search',
+        Options.drawing_search,
+        'How drawings are found: by laying ink along edges, by matches, or by those if ink fails.',
+        choices=DRAWING_SEARCHES,
         live=True,
     ),
     Parameter(
@@ -398,6 +406,7 @@ def options_of(values: Mapping[str, Any]) -> Options:
             stage=values['weight_stage'],
         ),
         Pairing(by=values['pairing'], most=values['max_pairs'], floor=values['pairing_floor']),
+        values['drawing_search'],
     )
 
 

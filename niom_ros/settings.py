@@ -22,6 +22,7 @@ WEIGHTINGS = ('auto', 'sew', 'none', 'uniform', 'shuffled', 'heat', 'one_plus_he
 AGGREGATIONS = ('max', 'mean', 'sigmoid', 'softmax')
 WEIGHT_STAGES = ('before', 'after')
 PAIRINGS = ('text', 'visual', 'both', 'none')
+DRAWING_SEARCHES = ('ink', 'matches', 'both')
 LANDMARK_MODES = ('global', 'local')
 ROTATIONS = (0, 90, 180, 270)
 TRANSPORTS = ('raw', 'compressed')
@@ -150,6 +151,12 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     weighting: Weighting = field(default_factory=Weighting)
     pairing: Pairing = field(default_factory=Pairing)
+    # By laying ink along edges, by matches as photos are, or by those where ink does not do.
+    drawing_search: str = 'ink'
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        check_choice('drawing_search', self.drawing_search, DRAWING_SEARCHES)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from niom_ros.settings import MATCHERS
 from niom_ros.settings import Options
 from niom_ros.settings import Settings
 
-# What each preset changes: weighting and pairing.
+# What each preset changes: weighting and pairing, and that drawings are found by matches.
 PRESETS: dict[str, tuple[str, str] | None] = {
     'default': None,  # what the node does out of the box
     'plain': ('none', 'none'),
@@ -67,5 +67,6 @@ def method_named(name: str, settings: Settings, options: Options) -> Method:
             options,
             weighting=replace(options.weighting, kind=weighting),
             pairing=replace(options.pairing, by=pairing),
+            drawing_search='matches',
         )
     return Method(name, settings, options)

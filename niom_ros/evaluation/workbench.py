@@ -111,10 +111,7 @@ class Workbench:
 
     def look(self, method: Method, picture: Picture) -> Look:
         """Return a picture as the networks of a method see it."""
-        pipeline = self.pipeline(method)
-        return self.once(
-            ('look', method.settings, picture.name), lambda: pipeline.look(picture.pixels)
-        )
+        return self.once(('look', method.settings, picture.name), lambda: Look(picture.pixels))
 
     def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """Return what was made for a key before, or make it; what nobody asks for is forgotten.
@@ -134,6 +131,8 @@ def evidence_of(
     outcome: MatchOutcome, reference: Picture, image: Picture, method: Method
 ) -> Evidence:
     """Return the best view that the matches allow, whether or not it was believed."""
+    if outcome.evidence is not None:
+        return outcome.evidence
     correspondences = outcome.correspondences
     if len(correspondences) < 4:
         return Evidence(np.zeros(len(correspondences), bool))

@@ -67,7 +67,7 @@ def guide(
     """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
-    look = pipeline.look(rotation.upright(image))
+    look = Look(rotation.upright(image))
     prepared = [named.reference for named in references]
     outcomes = pipeline.match_all(prepared, look, options.matching)
     best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)

@@ -4,6 +4,7 @@ calibration.json holds, for each extractor and matcher, what `niom calibrate` fo
 and how well it did on pairs that it had not seen.
 """
 
+from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import dataclass
 import functools
@@ -23,6 +24,15 @@ SIGNS = {
     'coverage': 1,
     'corner_deviation': -1,
 }
+# The same for a drawing that was found by its ink; see drawings/tracing.py.
+INK_SIGNS = {
+    'ink_on_edges': 1,
+    'sharpness': 1,
+    'size': 1,
+    'corner_deviation': -1,
+}
+LINEAR = ('inlier_ratio', 'ink_on_edges')  # all others count by their logarithm
+INK = 'ink'  # the name of the calibration for drawings
 
 
 @dataclass(frozen=True)
@@ -34,16 +44,16 @@ class Calibration:
 
     def confidence(self, checks: Mapping[str, float]) -> float:
         """Return how sure a match is, 0 to 1; never less for one that has more in its favour."""
-        signs = signs_of(checks)
+        signs = signs_of(checks, self.weights)
         score = self.bias + sum(weight * signs[name] for name, weight in self.weights.items())
         return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
 
 
-def signs_of(checks: Mapping[str, float]) -> dict[str, float]:
-    """Return the checks of a match on scales on which they add up."""
+def signs_of(checks: Mapping[str, float], names: Iterable[str] = SIGNS) -> dict[str, float]:
+    """Return some of the checks of a match on scales on which they add up."""
     return {
-        name: checks[name] if name == 'inlier_ratio' else math.log(max(checks[name], SMALLEST))
-        for name in SIGNS
+        name: checks[name] if name in LINEAR else math.log(max(checks[name], SMALLEST))
+        for name in names
     }
 
 

@@ -95,7 +95,7 @@ class Evidence:
 def locate(
     correspondences: Correspondences,
     reference_box: Box,
-    counting_area: int,
+    counting_area: float,
     image_box: Box,
     limits: Limits,
     calibration: Calibration | None = None,
@@ -115,7 +115,7 @@ def locate(
 def examine(
     correspondences: Correspondences,
     reference_box: Box,
-    counting_area: int,
+    counting_area: float,
     image_box: Box,
     limits: Limits,
 ) -> Evidence:
@@ -128,7 +128,11 @@ def examine(
 
 
 def judge(
-    evidence: Evidence, reference_box: Box, limits: Limits, calibration: Calibration | None
+    evidence: Evidence,
+    reference_box: Box,
+    limits: Limits,
+    calibration: Calibration | None,
+    what_agrees: str = 'recognised points agree',
 ) -> Verdict:
     """Decide whether to believe a homography."""
     homography, inliers, checks = evidence.reference_to_image, evidence.inliers, evidence.checks
@@ -137,7 +141,7 @@ def judge(
         return Verdict(Status.REJECTED_GEOMETRY, implausible, inliers, checks=checks)
 
     confidence, doubt = confidence_in(checks, limits, calibration)
-    message = f'{int(checks["agreeing"])} of {len(inliers)} recognised points agree'
+    message = f'{int(checks["agreeing"])} of {len(inliers)} {what_agrees}'
     if not doubt:
         return Verdict(Status.OK, message, inliers, homography, confidence, checks)
     confidence = min(confidence, SUREST_REFUSAL)
@@ -193,7 +197,7 @@ def measure(
     correspondences: Correspondences,
     inliers: np.ndarray,
     reference_box: Box,
-    counting_area: int,
+    counting_area: float,
     image_box: Box,
 ) -> dict[str, float]:
     """Return the numbers that tell a right homography from a wrong one."""

@@ -12,13 +12,24 @@ import cv2
 import numpy as np
 import torch
 
+from niom_ros.drawings.edges import Edges
+from niom_ros.drawings.edges import edges_of
+from niom_ros.drawings.strokes import Strokes
+from niom_ros.drawings.strokes import strokes_of
+from niom_ros.drawings.tracing import trace
 from niom_ros.matching.confidence import calibration_of
+from niom_ros.matching.confidence import INK
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.features import Features
 from niom_ros.matching.features import SMALLEST_SIDE
 from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import Evidence
+from niom_ros.matching.geometry import hull_area
+from niom_ros.matching.geometry import in_front
+from niom_ros.matching.geometry import judge
 from niom_ros.matching.geometry import locate
+from niom_ros.matching.geometry import measure
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.images import check_size
@@ -46,6 +57,8 @@ from niom_ros.settings import SUITABLE_RANGE
 from niom_ros.settings import Weighting
 
 PLENTY_OF_KEYPOINTS = 500
+BY_INK = 'ink'
+INK_AGREES = 'points of the drawing lie on edges'
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,7 @@ class Reference:
     matchability: float  # 0 hopeless, 1 as rich in keypoints as a textured photo
     drawing: bool  # whether it is lines on paper
     kind_confidence: float  # how sure that is, 0 to 1
+    strokes: Strokes | None = None  # of a drawing
 
     @property
     def size(self) -> tuple[int, int]:
@@ -89,6 +103,7 @@ class MatchOutcome:
     weighting: str = 'none'
     reference_weights: Weights = Weights(None, (), 'none')
     image_weights: Weights = Weights(None, (), 'none')
+    evidence: Evidence | None = None  # for the best view, also if it is not believed
 
     @property
     def agreement(self) -> tuple[float, int]:
@@ -103,12 +118,13 @@ class MatchOutcome:
 
 @dataclass
 class Look:
-    """One image as the networks see it: its features, and its objects once somebody asks."""
+    """One image, and what is known of it: found once, when somebody first asks."""
 
     image: np.ndarray
-    features: Features
-    seconds: dict[str, float]  # what each stage took so far
+    seconds: dict[str, float] = field(default_factory=dict)  # what each stage took so far
+    features: Features | None = None
     scene: Scene | None = None
+    edges: Edges | None = None
 
 
 class Pipeline:
@@ -193,21 +209,30 @@ class Pipeline:
             min(1.0, len(features) / self._plenty),
             drawing,
             kind_confidence,
+            strokes_of(image, mask) if drawing else None,
         )
 
-    def look(self, image: np.ndarray) -> Look:
-        """Take the features of an RGB image, which is needed once for all references."""
-        seconds: dict[str, float] = {}
-        with timed('extract', seconds), self._precision():
-            features = self._extractor.extract(image)
-        return Look(image, features, seconds)
+    def features_of(self, look: Look) -> Features:
+        """Return the features of an image."""
+        if look.features is None:
+            with timed('extract', look.seconds), self._precision():
+                look.features = self._extractor.extract(look.image)
+        return look.features
 
     def scene_of(self, look: Look) -> Scene:
-        """Return the objects of an image; detected once, when somebody first asks."""
+        """Return the objects of an image."""
         if look.scene is None:
+            keypoints = self.features_of(look).keypoints
             with timed('detect', look.seconds), self._precision():
-                look.scene = self._reader.read_image(look.image).at(look.features.keypoints)
+                look.scene = self._reader.read_image(look.image).at(keypoints)
         return look.scene
+
+    def edges_of(self, look: Look) -> Edges:
+        """Return the edges of an image."""
+        if look.edges is None:
+            with timed('edges', look.seconds):
+                look.edges = edges_of(look.image, torch.device(self.device))
+        return look.edges
 
     def pair(self, reference: Reference, look: Look, options: Options) -> PairedObjects:
         """Pair the objects of a reference with those of an image."""
@@ -221,52 +246,53 @@ class Pipeline:
         self, reference: Reference, image: np.ndarray, options: Options | None = None
     ) -> MatchOutcome:
         """Find the reference in an RGB image."""
-        return self.match_all([reference], self.look(image), options)[0]
+        return self.match_all([reference], Look(image), options)[0]
 
     def match_all(
         self, references: Sequence[Reference], look: Look, options: Options | None = None
     ) -> list[MatchOutcome]:
         """Find each of the references in an image; their stage times are those of all together."""
         options = options or Options()
-        if len(look.features) < 4:
-            message = (
-                f'the image has only {len(look.features)} distinct points: '
-                'check light, focus, lens cap and image size'
-            )
-            verdict = Verdict(Status.NO_KEYPOINTS, message, np.zeros(0, bool))
-            nothing = Correspondences.none()
-            outcome = MatchOutcome(verdict, nothing, len(look.features), look.seconds)
-            return [outcome] * len(references)
-        if options.weighting.kind != 'auto':
-            return [self._attempt(reference, look, options) for reference in references]
-        # Weights cost matches where both sides show the same object, and help where they are
-        # only alike.
-        plain, sew = (
-            replace(options, weighting=replace(options.weighting, kind=kind))
-            for kind in ('none', 'sew')
-        )
-        unweighted = [self._attempt(reference, look, plain) for reference in references]
-        if any(outcome.verdict.status is Status.OK for outcome in unweighted):
-            needless = Weights(None, (), 'none: found without')
-            return [
-                replace(outcome, reference_weights=needless, image_weights=needless)
-                for outcome in unweighted
-            ]
-        return [
-            better(outcome, self._attempt(reference, look, sew, outcome))
-            for reference, outcome in zip(references, unweighted, strict=True)
+        ways = [ways_to_find(reference, options) for reference in references]
+        outcomes = [
+            self._attempt(reference, look, options, way[0])
+            for reference, way in zip(references, ways, strict=True)
         ]
+        for turn in range(1, max(map(len, ways))):
+            if any(outcome.verdict.status is Status.OK for outcome in outcomes):
+                needless = Weights(None, (), 'none: found without')
+                return [
+                    replace(outcome, reference_weights=needless, image_weights=needless)
+                    for outcome in outcomes
+                ]
+            outcomes = [
+                better(outcome, self._attempt(reference, look, options, way[turn], outcome))
+                if turn < len(way)
+                else outcome
+                for reference, way, outcome in zip(references, ways, outcomes, strict=True)
+            ]
+        return outcomes
 
     def _attempt(
         self,
         reference: Reference,
         look: Look,
         options: Options,
-        plain: MatchOutcome | None = None,
+        way: str,
+        earlier: MatchOutcome | None = None,
     ) -> MatchOutcome:
-        """Find the reference with one way of weighting; `plain` is the outcome without any."""
-        features, seconds = look.features, look.seconds
-        weighting = options.weighting
+        """Find the reference in one way; `earlier` is the outcome of the way before."""
+        if way == BY_INK and reference.strokes is not None:
+            return self._trace(reference, reference.strokes, look, options)
+        features, seconds = self.features_of(look), look.seconds
+        if len(features) < 4:
+            message = (
+                f'the image has only {len(features)} distinct points: '
+                'check light, focus, lens cap and image size'
+            )
+            verdict = Verdict(Status.NO_KEYPOINTS, message, np.zeros(0, bool))
+            return MatchOutcome(verdict, Correspondences.none(), len(features), seconds)
+        weighting = replace(options.weighting, kind=way)
         if weighting.range is None:
             weighting = replace(weighting, range=self._suitable_range)
         scene, paired = Scene(), PairedObjects()
@@ -275,8 +301,8 @@ class Pipeline:
             paired = self.pair(reference, look, options)
         weights = weights_for(reference.scene, scene, paired, weighting)
         _, image_weights = weights
-        if plain is not None and image_weights.values is None:
-            return replace(plain, scene=scene, paired=paired, image_weights=image_weights)
+        if earlier is not None and image_weights.values is None:
+            return replace(earlier, scene=scene, paired=paired, image_weights=image_weights)
         with timed('match', seconds):
             correspondences = self._correspondences(reference.features, features, weights, options)
         with timed('verify', seconds):
@@ -299,6 +325,30 @@ class Pipeline:
             weighting.kind if is_weighted else 'none',
             *weights,
         )
+
+    def _trace(
+        self, reference: Reference, strokes: Strokes, look: Look, options: Options
+    ) -> MatchOutcome:
+        """Find a drawing by laying its ink along the edges of an image."""
+        edges, box = self.edges_of(look), reference.box
+        height, width = look.image.shape[:2]
+        with timed('trace', look.seconds):
+            traced = trace(strokes, box.corners(), reference.size, edges)
+        correspondences = Correspondences(strokes.points, traced.image_points, traced.strength)
+        with timed('verify', look.seconds):
+            evidence = Evidence(traced.on_edge, traced.drawing_to_image)
+            if in_front(traced.drawing_to_image, box):
+                checks = measure(
+                    traced.drawing_to_image,
+                    correspondences,
+                    traced.on_edge,
+                    box,
+                    hull_area(strokes.points),
+                    Box(0, 0, width, height),
+                )
+                evidence = replace(evidence, checks=checks | traced.checks)
+            verdict = judge(evidence, box, options.limits, calibration_of(INK), INK_AGREES)
+        return MatchOutcome(verdict, correspondences, 0, look.seconds, evidence=evidence)
 
     def _correspondences(
         self,
@@ -335,11 +385,24 @@ class Pipeline:
         return torch.autocast(self.device, torch.float16, enabled=self._half)
 
 
-def better(unweighted: MatchOutcome, weighted: MatchOutcome) -> MatchOutcome:
+def ways_to_find(reference: Reference, options: Options) -> list[str]:
+    """Return the ways to look for a reference: each is tried if the one before found nothing.
+
+    A way is a kind of weighting, or by ink. Weights cost matches where both sides show the same
+    object, and help where they are only alike.
+    """
+    kind = options.weighting.kind
+    weightings = ['none', 'sew'] if kind == 'auto' else [kind]
+    if reference.strokes is None or options.drawing_search == 'matches':
+        return weightings
+    return [BY_INK] if options.drawing_search == 'ink' else [BY_INK, *weightings]
+
+
+def better(earlier: MatchOutcome, later: MatchOutcome) -> MatchOutcome:
     """Return the attempt whose matches agree better, with all that both found out."""
-    if weighted.agreement >= unweighted.agreement:
-        return weighted
-    return replace(unweighted, scene=weighted.scene, paired=weighted.paired)
+    if later.agreement >= earlier.agreement:
+        return later
+    return replace(earlier, scene=later.scene, paired=later.paired)
 
 
 def weights_for(

@@ -295,7 +295,7 @@ def features_of(
         )
         return seen, seen
     return (
-        workbench.look(method, picture).features,
+        workbench.pipeline(method).features_of(workbench.look(method, picture)),
         workbench.reference(method, picture).features,
     )
 

@@ -1,0 +1,99 @@
+"""Finding a drawing in an image by its ink, and what speaks for having found it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import math
+
+import numpy as np
+import torch
+
+from niom_ros.drawings.alignment import climb
+from niom_ros.drawings.alignment import corner_deviations
+from niom_ros.drawings.alignment import Ink
+from niom_ros.drawings.alignment import size_of
+from niom_ros.drawings.alignment import warp
+from niom_ros.drawings.alignment import warp_strokes
+from niom_ros.drawings.alignment import worth
+from niom_ros.drawings.edges import Edges
+from niom_ros.drawings.search import likely_views
+from niom_ros.drawings.strokes import Strokes
+
+TURNS: Sequence[float] = tuple(math.radians(degrees) for degrees in range(-180, 180, 15))
+SCALES: Sequence[float] = tuple(0.35 * 1.25**step for step in range(8))
+STARTS = 40  # that climb blurred edges
+FINALISTS = 16  # of those, that climb sharp ones
+STEPS = 8  # on each level
+COARSE, FINE = (0, 1), (2, 3, 4)  # levels of edges
+RANKED_BY = 3  # the level whose sharpness tells right from almost right
+STRONG = 3.0  # deviations: an edge that is stronger counts no more
+EDGE = 1.0  # deviations: from here on ink lies on an edge
+REACH = 3  # pixels across a line in which the edge that it belongs to is looked for
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A view of the drawing in which much of its ink lies on edges."""
+
+    drawing_to_image: np.ndarray  # 3 x 3, pixels to pixels
+    image_points: np.ndarray  # N x 2: where each point of the strokes is, to the nearest edge
+    strength: np.ndarray  # N: of the edge there, 0 to 1
+    on_edge: np.ndarray  # N booleans
+    checks: dict[str, float]
+
+
+def trace(strokes: Strokes, corners: np.ndarray, size: tuple[int, int], edges: Edges) -> Traced:
+    """Find the view of a drawing of this size in which most of its ink lies on edges."""
+    device = edges.levels[0].planes.device
+    ink = Ink(
+        torch.from_numpy(strokes.points).to(device),
+        torch.from_numpy(strokes.normals).to(device),
+        torch.from_numpy(corners).float().to(device),
+    )
+    starts = likely_views(strokes, size, edges, TURNS, SCALES, STARTS)
+    views = torch.from_numpy(starts).float().to(device)
+    views = climb(views, ink, edges, COARSE, STEPS)
+    views = views[worth(views, ink, edges, COARSE[-1]).argsort(descending=True)[:FINALISTS]]
+    views = climb(views, ink, edges, FINE, STEPS)
+    best = views[worth(views, ink, edges, RANKED_BY).argmax()][None]
+    return described(best, ink, edges)
+
+
+def described(view: torch.Tensor, ink: Ink, edges: Edges) -> Traced:
+    """Return what a single view (1 x 3 x 3) says, in pixels of the image."""
+    points, normals = warp_strokes(view, ink)
+    strengths = [level.at(points, normals, edges.size)[0, 0] for level in edges.levels]
+    means = [float(strength.clamp(max=STRONG).mean()) for strength in strengths]
+    area = float(size_of(warp(view, ink.corners))[0]) ** 2
+    deviations = corner_deviations(view, ink, edges, RANKED_BY)
+    checks = {
+        'ink_on_edges': means[RANKED_BY],
+        # Blurred edges are everywhere; only the right view gains when they become sharp.
+        'sharpness': means[-1] / max(means[COARSE[-1]], 1e-3),
+        'size': math.sqrt(area / (edges.width * edges.height)),
+        'corner_deviation': float(deviations.mean()) / edges.scale,
+    }
+    snapped = nearest_edges(points, normals, edges)[0].cpu().numpy()
+    strength = strengths[RANKED_BY].cpu().numpy()
+    shrink = np.diag([1 / edges.scale, 1 / edges.scale, 1.0])
+    shrink[:2, 2] = 0.5 / edges.scale - 0.5
+    drawing_to_image = shrink @ view[0].double().cpu().numpy()
+    return Traced(
+        drawing_to_image / drawing_to_image[2, 2],
+        (snapped + 0.5) / edges.scale - 0.5,
+        (strength / STRONG).clip(0, 1),
+        strength > EDGE,
+        checks,
+    )
+
+
+def nearest_edges(points: torch.Tensor, normals: torch.Tensor, edges: Edges) -> torch.Tensor:
+    """Move K x N points across their lines onto the edge, as far as one is in reach."""
+    across = torch.stack([torch.cos(normals), torch.sin(normals)], dim=-1)
+    steps = torch.linspace(-REACH, REACH, 4 * REACH + 1, device=points.device)
+    sharpest = edges.levels[-1]
+    along = torch.stack(
+        [sharpest.at(points + step * across, normals, edges.size)[0] for step in steps]
+    )
+    # Where several are in reach, that between them: a soft maximum.
+    shares = torch.softmax(2 * along, dim=0)
+    return points + (shares * steps[:, None, None]).sum(dim=0)[..., None] * across
