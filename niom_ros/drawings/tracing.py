@@ -20,8 +20,8 @@ from niom_ros.drawings.strokes import Strokes
 
 TURNS: Sequence[float] = tuple(math.radians(degrees) for degrees in range(-180, 180, 15))
 SCALES: Sequence[float] = tuple(0.35 * 1.25**step for step in range(8))
-STARTS = 40  # that climb blurred edges
-FINALISTS = 16  # of those, that climb sharp ones
+STARTS = 100  # that climb blurred edges
+FINALISTS = 30  # of those, that climb sharp ones
 STEPS = 8  # on each level
 COARSE, FINE = (0, 1), (2, 3, 4)  # levels of edges
 RANKED_BY = 3  # the level whose sharpness tells right from almost right
