@@ -4,6 +4,7 @@ Fitted on one half of the references, and reported on the other half.
 """
 
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import dataclass
@@ -18,24 +19,40 @@ from niom_ros.errors import UserError
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.benchmarks.abstain import AbstainBenchmark
 from niom_ros.evaluation.benchmarks.abstain import in_first_half
+from niom_ros.evaluation.benchmarks.abstain import TRUE_SKETCH
+from niom_ros.evaluation.benchmarks.abstain import UNRELATED_DRAWING
 from niom_ros.evaluation.benchmarks.answers import WRONG
+from niom_ros.evaluation.benchmarks.sketch import HARDER
 from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
-from niom_ros.evaluation.benchmarks.sketch import STANDARD
 from niom_ros.evaluation.command import Evaluation
 from niom_ros.evaluation.command import measure
 from niom_ros.evaluation.metrics import upper_bound
 from niom_ros.evaluation.records import versions
 from niom_ros.evaluation.report import command
 from niom_ros.matching.confidence import Calibration
+from niom_ros.matching.confidence import INK
+from niom_ros.matching.confidence import INK_SIGNS
 from niom_ros.matching.confidence import SIGNS
 from niom_ros.matching.confidence import signs_of
 from niom_ros.matching.geometry import confidence_in
 from niom_ros.settings import Limits
 
-# The two attempts of weighting 'auto', which is the default.
-ATTEMPTS = ('plain', 'sew+nop')
 STIFFNESS = 0.1  # of the weights, against a fit to few pairs that is too good to be true
 MARGIN = 0.5  # from the surest wrong match to where believing begins, in logits
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is calibrated: attempts that are made one after another, and what speaks for each."""
+
+    attempts: tuple[str, ...]
+    signs: Mapping[str, int]
+    groups: tuple[str, ...] | None = None  # of abstain; None: all
+
+
+# The two attempts of weighting 'auto', which is the default.
+MATCHES = Subject(('plain', 'sew+nop'), SIGNS)
+DRAWINGS = Subject(('default',), INK_SIGNS, (UNRELATED_DRAWING, TRUE_SKETCH))
 
 
 @dataclass(frozen=True)
@@ -53,48 +70,57 @@ class Performance:
 
 
 def calibrate(task: Evaluation, output: Path | None, arguments: Sequence[str] = ()) -> None:
-    """Fit a calibration, say how it does on pairs that it has not seen, and write it."""
+    """Fit the calibrations of matches and of drawings, and write them."""
     if output and task.limit:
         raise UserError('a calibration from a part of the pairs is not kept: leave out --limit')
     if output:
         check_calibrations(output)
-    records: dict[str, list[Record]] = {name: [] for name in ATTEMPTS}
+    networks = f'{task.settings.extractor}+{task.settings.matcher}'
+    for name, subject in ((INK, DRAWINGS), (networks, MATCHES)):
+        entry = calibrated(name, subject, task, arguments)
+        if output:
+            write_entry(output, name, entry)
+
+
+def calibrated(
+    name: str, subject: Subject, task: Evaluation, arguments: Sequence[str]
+) -> dict[str, object]:
+    """Fit a calibration, and say how it does on pairs that it has not seen."""
+    records: dict[str, list[Record]] = {attempt: [] for attempt in subject.attempts}
     keys = []
-    for benchmark in (
-        AbstainBenchmark(task.data, task.seed),
-        SketchBenchmark(task.data, task.seed),
+    for benchmark, groups in (
+        (AbstainBenchmark(task.data, task.seed), subject.groups),
+        # The standard drawings are already among the true pairs of abstain.
+        (SketchBenchmark(task.data, task.seed), HARDER),
     ):
-        done = measure(benchmark, task, ATTEMPTS, judged=False)
+        done = measure(benchmark, task, subject.attempts, judged=False, groups=groups)
         keys.append(done.data_key)
-        for name in ATTEMPTS:
-            # The standard drawings are already among the true pairs of abstain.
-            records[name] += [r for r in done.records[name] if r['group'] != STANDARD]
+        for attempt in subject.attempts:
+            records[attempt] += done.records[attempt]
     limits = task.options.limits
-    attempts = list(zip(*(records[name] for name in ATTEMPTS), strict=True))
-    fitting = [both for both in attempts if in_first_half(both[0]['unit'])]
-    unseen = [both for both in attempts if not in_first_half(both[0]['unit'])]
-    calibration = fit([record for both in fitting for record in both], limits)
-    method = f'{task.settings.extractor}+{task.settings.matcher}'
-    print(f'{method}: {described(calibration)}')
+    pairs = list(zip(*records.values(), strict=True))
+    fitting = [attempts for attempts in pairs if in_first_half(attempts[0]['unit'])]
+    unseen = [attempts for attempts in pairs if not in_first_half(attempts[0]['unit'])]
+    seen = [record for attempts in fitting for record in attempts]
+    calibration = fit(seen, limits, subject.signs)
+    print(f'{name}: {described(calibration)}')
     results = {
-        f'{half}, {kind}': performance(calibration, of_kind(pairs, kind), limits)
-        for half, pairs in (('fitted on', fitting), ('held out', unseen))
+        f'{half}, {kind}': performance(calibration, of_kind(part, kind), limits)
+        for half, part in (('fitted on', fitting), ('held out', unseen))
         for kind in ('standard', 'harder drawings')
     }
     for title, result in results.items():
         print(f'{title}: {said(result)}')
-    if output:
-        entry = {
-            'weights': dict(calibration.weights),
-            'bias': calibration.bias,
-            'provenance': {
-                'command': command(arguments),
-                'data_sha256': keys,
-                'versions': versions(),
-                'results': {title: asdict(result) for title, result in results.items()},
-            },
-        }
-        write_entry(output, method, entry)
+    return {
+        'weights': dict(calibration.weights),
+        'bias': calibration.bias,
+        'provenance': {
+            'command': command(arguments),
+            'data_sha256': keys,
+            'versions': versions(),
+            'results': {title: asdict(result) for title, result in results.items()},
+        },
+    }
 
 
 Attempts = tuple[Record, ...]
@@ -111,7 +137,9 @@ def is_standard(record: Record) -> bool:
     return record['group'].startswith(('true/', 'unrelated/'))
 
 
-def fit(records: Iterable[Record], limits: Limits) -> Calibration:
+def fit(
+    records: Iterable[Record], limits: Limits, names: Mapping[str, int] = SIGNS
+) -> Calibration:
     """Fit the confidence; then be so cautious that no wrong standard match is believed.
 
     Drawings that are turned, scaled or among clutter have a say in what counts how much, but not
@@ -123,7 +151,7 @@ def fit(records: Iterable[Record], limits: Limits) -> Calibration:
     right = np.array([is_right(record) for record in reached])
     if not len(right) or right.all() or not right.any():
         raise UserError('right and wrong matches are both needed to calibrate: use more pairs')
-    signs = np.array([list(signs_of(record['checks']).values()) for record in reached])
+    signs = np.array([list(signs_of(record['checks'], names).values()) for record in reached])
     centre, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
     scaled = np.column_stack([np.ones(len(signs)), (signs - centre) / spread])
 
@@ -132,14 +160,14 @@ def fit(records: Iterable[Record], limits: Limits) -> Calibration:
         return float(np.logaddexp(0, -margins).sum() + STIFFNESS * (weights[1:] ** 2).sum())
 
     # More points that agree must never make a match less sure, whatever these pairs say.
-    bounds = [(None, None), *((0, None) if sign > 0 else (None, 0) for sign in SIGNS.values())]
+    bounds = [(None, None), *((0, None) if sign > 0 else (None, 0) for sign in names.values())]
     found = minimize(cost, np.zeros(scaled.shape[1]), bounds=bounds).x
     weights = found[1:] / spread
     bias = float(found[0] - weights @ centre)
     standard = np.array([is_standard(record) for record in reached])
     surest_wrong = (signs @ weights + bias)[standard & ~right].max(initial=-np.inf)
     caution = max(0.0, float(surest_wrong) + MARGIN)
-    return Calibration(dict(zip(SIGNS, weights.tolist(), strict=True)), bias - caution)
+    return Calibration(dict(zip(names, weights.tolist(), strict=True)), bias - caution)
 
 
 def is_true(record: Record) -> bool:

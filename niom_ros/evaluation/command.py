@@ -1,5 +1,6 @@
 """What `niom eval` does: run benchmarks and say, draw and write how well methods did."""
 
+from collections.abc import Collection
 from collections.abc import Sequence
 from dataclasses import dataclass
 import json
@@ -143,10 +144,15 @@ def work_through(benchmark: Benchmark, task: Evaluation) -> Finished:
 
 
 def measure(
-    benchmark: Benchmark, task: Evaluation, names: Sequence[str], judged: bool = True
+    benchmark: Benchmark,
+    task: Evaluation,
+    names: Sequence[str],
+    judged: bool = True,
+    groups: Collection[str] | None = None,
 ) -> Measurements:
-    """Measure methods on every case of a benchmark, as far as that is not known."""
+    """Measure methods on every case of a benchmark, or of some groups, as far as not known."""
     cases = sample(benchmark.cases(), task.limit, task.seed)
+    cases = [case for case in cases if groups is None or case.group in groups]
     methods = [method_named(name, task.settings, task.options) for name in dict.fromkeys(names)]
     if task.benchmark == 'all':
         methods = usable_ones(benchmark, methods)

@@ -29,7 +29,8 @@ from niom_ros.matching.images import read_image
 
 BSDS = 'drawing/bsds'
 STANDARD = 'standard'
-SETTINGS = (STANDARD, 'rotated', 'scaled', 'cluttered')
+HARDER = ('rotated', 'scaled', 'cluttered')
+SETTINGS = (STANDARD, *HARDER)
 
 CORNER_SHIFT = 0.12  # of width and height
 TILT = 10.0  # degrees either way
