@@ -1,0 +1,132 @@
+"""Finding a drawing by its ink: strokes, edges, and laying one along the other."""
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from niom_ros.drawings.alignment import climb
+from niom_ros.drawings.alignment import Ink
+from niom_ros.drawings.alignment import unlike_similarity
+from niom_ros.drawings.alignment import warp
+from niom_ros.drawings.alignment import warp_strokes
+from niom_ros.drawings.edges import edges_of
+from niom_ros.drawings.strokes import strokes_of
+from niom_ros.drawings.tracing import trace
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import corner_error
+
+CPU = torch.device('cpu')
+WIDTH, HEIGHT = 400, 300
+# A house with a door and a sun, as somebody would draw it.
+LINES = (
+    ((80, 140), (80, 260), (280, 260), (280, 140), (80, 140)),
+    ((60, 150), (180, 60), (300, 150)),
+    ((150, 260), (150, 190), (200, 190), (200, 260)),
+    ((225, 170), (255, 170), (255, 200), (225, 200), (225, 170)),
+)
+SUN = ((345, 60), 25)
+VIEW = np.array([[0.75, 0.12, 60], [-0.1, 0.78, 70], [0.0002, -0.0001, 1]])
+
+
+def drawing(width: int = 2, ink: int = 0, paper: int = 255) -> np.ndarray:
+    picture = np.full((HEIGHT, WIDTH, 3), paper, np.uint8)
+    for line in LINES:
+        cv2.polylines(picture, [np.array(line)], False, (ink,) * 3, width, cv2.LINE_AA)
+    cv2.circle(picture, *SUN, (ink,) * 3, width, cv2.LINE_AA)
+    return picture
+
+
+def scene(view: np.ndarray = VIEW, size: tuple[int, int] = (480, 360)) -> np.ndarray:
+    """Return a camera image of the real thing: areas of other colours, no lines; noisy."""
+    flat = np.full((HEIGHT, WIDTH, 3), (120, 150, 190), np.uint8)
+    wall, roof, door, window = (np.array(line) for line in LINES)
+    for area, colour in ((wall, (200, 190, 160)), (roof, (150, 60, 50)), (door, (90, 60, 40))):
+        cv2.fillPoly(flat, [area], colour)
+    cv2.fillPoly(flat, [window], (60, 80, 110))
+    cv2.circle(flat, *SUN, (240, 220, 90), -1)
+    seen = cv2.warpPerspective(flat, view, size, borderMode=cv2.BORDER_REPLICATE)
+    noise = np.random.default_rng(0).normal(0, 6, seen.shape)
+    return np.clip(seen + noise, 0, 255).astype(np.uint8)
+
+
+def error_of(picture: np.ndarray, view: np.ndarray = VIEW) -> float:
+    height, width = picture.shape[:2]
+    box = Box(0, 0, width, height)
+    found = trace(strokes_of(picture), box.corners(), (width, height), edges_of(scene(view), CPU))
+    return corner_error(found.drawing_to_image, view, box)
+
+
+def test_strokes_lie_in_the_middle_of_lines_and_know_their_direction() -> None:
+    picture = np.full((300, 400, 3), 255, np.uint8)
+    cv2.line(picture, (50, 100), (350, 100), (0, 0, 0), 5)
+    strokes = strokes_of(picture)
+    inner = np.abs(strokes.points[:, 0] - 200) < 130
+    assert inner.sum() > 200
+    assert np.abs(strokes.points[inner, 1] - 100).max() < 1
+    assert np.abs(strokes.normals[inner] - np.pi / 2).max() < 0.1
+
+
+@pytest.mark.parametrize('picture', [drawing(1), drawing(4), drawing(8), drawing(2, 255, 40)])
+def test_thick_and_light_lines_are_strokes_too(picture: np.ndarray) -> None:
+    strokes = strokes_of(picture)
+    true = strokes_of(drawing()).points
+    apart = np.linalg.norm(strokes.points[:, None] - true[None], axis=2).min(axis=1)
+    assert len(strokes) > 300
+    assert np.percentile(apart, 90) < 3
+
+
+def test_a_shadow_is_no_ink() -> None:
+    shade = np.linspace(1, 0.4, WIDTH)[None, :, None]
+    shaded = (drawing() * shade).astype(np.uint8)
+    true = strokes_of(drawing()).points
+    points = strokes_of(shaded).points
+    apart = np.linalg.norm(points[:, None] - true[None], axis=2).min(axis=1)
+    assert np.percentile(apart, 95) < 3
+
+
+def test_blank_paper_has_no_strokes() -> None:
+    assert len(strokes_of(np.full((200, 300, 3), 230, np.uint8))) == 0
+
+
+def test_warped_strokes_turn_with_the_view() -> None:
+    turn = torch.tensor([[[0.0, -1, 100], [1, 0, 0], [0, 0, 1]]])
+    ink = Ink(torch.tensor([[10.0, 20]]), torch.tensor([0.0]), torch.zeros(4, 2))
+    points, normals = warp_strokes(turn, ink)
+    assert points[0, 0].tolist() == pytest.approx([80, 10])
+    assert float(normals[0, 0] % np.pi) == pytest.approx(np.pi / 2)
+
+
+def test_only_bending_is_unlike_turning_and_scaling() -> None:
+    corners = torch.tensor([[0.0, 0], [40, 0], [40, 30], [0, 30]])
+    stiff = unlike_similarity(corners)
+    similar = torch.tensor([[[0.6, -0.8, 5], [0.8, 0.6, 7], [0, 0, 1.0]]])
+    assert (warp(similar, corners).reshape(1, 8) @ stiff).abs().max() < 1e-4
+    assert torch.linalg.matrix_rank(stiff, atol=1e-4) == 4
+
+
+def test_a_view_that_is_almost_right_climbs_to_the_right_one() -> None:
+    edges = edges_of(scene(), CPU)
+    strokes = strokes_of(drawing())
+    box = Box(0, 0, WIDTH, HEIGHT)
+    ink = Ink(
+        torch.from_numpy(strokes.points),
+        torch.from_numpy(strokes.normals),
+        torch.from_numpy(box.corners()).float(),
+    )
+    moved = VIEW + np.array([[0, 0, 9], [0, 0, -7], [0, 0, 0]])
+    views = climb(torch.from_numpy(moved)[None].float(), ink, edges, (1, 2, 3, 4), 8)
+    assert corner_error(moved, VIEW, box) > 10
+    assert corner_error(views[0].double().numpy(), VIEW, box) < 2.5
+
+
+@pytest.mark.parametrize('angle', [0, 70, 180])
+def test_a_drawing_is_found_however_it_is_turned(angle: int) -> None:
+    turned = np.eye(3)
+    turned[:2] = cv2.getRotationMatrix2D((240, 180), angle, 0.8)
+    assert error_of(drawing(), turned @ VIEW) < 5
+
+
+@pytest.mark.parametrize('picture', [drawing(6), drawing(2, 255, 30)])
+def test_how_it_is_drawn_does_not_matter(picture: np.ndarray) -> None:
+    assert error_of(picture) < 5
