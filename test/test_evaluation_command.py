@@ -26,6 +26,7 @@ from niom_ros.evaluation.methods import method_named
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
 from niom_ros.matching.confidence import SIGNS
+from niom_ros.matching.features import Features
 from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import read_image
 from niom_ros.settings import Options
@@ -356,12 +357,17 @@ class TestWorkbench:
         pipeline = bench.pipeline(methods[0])
         assert bench.pipeline(methods[1]) is pipeline
         looks: list[int] = []
-        look = pipeline.look
-        monkeypatch.setattr(pipeline, 'look', lambda pixels: looks.append(1) or look(pixels))
+        extract = pipeline._extractor.extract
+
+        def counted(pixels: np.ndarray) -> Features:
+            looks.append(1)
+            return extract(pixels)
+
+        monkeypatch.setattr(pipeline._extractor, 'extract', counted)
         benchmark = HomographyBenchmark(data, 0)
         for method in methods:
             benchmark.measure(benchmark.cases()[0], method, bench)
-        assert len(looks) == 1
+        assert len(looks) == 2  # the reference and the image
 
     def test_memory_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(workbench, 'KEPT', 3)

@@ -12,6 +12,7 @@ from niom_ros.matching.geometry import Status
 from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
+from niom_ros.matching.pipeline import Look
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
@@ -395,7 +396,7 @@ def test_one_look_at_an_image_finds_the_best_of_several_references(pipeline, cof
         pipeline.prepare(coffee),
         pipeline.prepare(example_photo('rocket')),
     ]
-    look = pipeline.look(scene.view(8.0, frame=0).image)
+    look = Look(scene.view(8.0, frame=0).image)
     outcomes = pipeline.match_all(references, look)
     assert [outcome.verdict.status is Status.OK for outcome in outcomes] == [False, True, False]
     assert outcomes[1].agreement == max(outcome.agreement for outcome in outcomes)
@@ -409,7 +410,7 @@ def test_one_look_at_an_image_finds_the_best_of_several_references(pipeline, cof
 
 def test_objects_are_detected_once_for_all_references(pipeline, coffee):
     references = [pipeline.prepare(coffee), pipeline.prepare(example_photo('chelsea'))]
-    look = pipeline.look(example_photo('astronaut'))
+    look = Look(example_photo('astronaut'))
     outcomes = pipeline.match_all(references, look)
     assert all(outcome.verdict.status is not Status.OK for outcome in outcomes)
     assert look.scene is not None
