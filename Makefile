@@ -30,7 +30,7 @@ setup:          ## build the environment (.venv, or the folder that NIOM_ENV nam
 	    'or name another one: make setup PYTHON=python3.12' >&2; exit 1; }
 	@"$(PYTHON)" "$$CLONE/niom_ros/environment/build.py"
 
-demo: setup     ## find a photo in a simulated camera, over ROS 2
+demo: setup     ## find what a sketch shows in a simulated camera, over ROS 2
 	@"$$NIOM_ENV/bin/niom" demo $(ARGS)
 
 lint: setup     ## check style and types

@@ -4,9 +4,9 @@ import cv2
 import numpy as np
 import pytest
 
-from niom_ros.semantics.drawings import drawing_likeness
-from niom_ros.semantics.drawings import ink_hull
-from niom_ros.semantics.drawings import saliency
+from niom_ros.drawings.likeness import drawing_likeness
+from niom_ros.drawings.paper import ink_hull
+from niom_ros.semantics.saliency import saliency
 from niom_ros.virtual_scene import example_photo
 
 
@@ -32,6 +32,30 @@ def test_a_scan_with_noise_and_yellow_paper_is_a_drawing():
 @pytest.mark.parametrize('name', ['coffee', 'astronaut', 'chelsea', 'rocket', 'gravel'])
 def test_a_photo_is_none(name):
     assert drawing_likeness(example_photo(name)) < 0.3
+
+
+def test_white_lines_on_blue_are_a_drawing():
+    share_of_ink = 1 - sketch()[:, :, :1] / 255
+    blueprint = np.array([25, 60, 130]) + share_of_ink * np.array([210, 180, 120])
+    assert drawing_likeness(blueprint.astype(np.uint8)) > 0.9
+
+
+def test_a_photographed_sheet_is_a_drawing_also_half_in_shadow():
+    shadow = 1 - 0.45 / (1 + np.exp(-(np.arange(400) - 220) / 12))[None, :, None]
+    sheet = sketch(paper=230, ink=60) * shadow * np.array([1, 0.97, 0.9])
+    noise = np.random.default_rng(1).normal(0, 4, sheet.shape)
+    assert drawing_likeness((sheet + noise).clip(0, 255).astype(np.uint8)) > 0.9
+
+
+def test_pencil_on_grid_paper_is_a_drawing():
+    page = sketch(paper=250, ink=140)
+    page[::20] = np.minimum(page[::20], 225)
+    page[:, ::20] = np.minimum(page[:, ::20], 225)
+    assert drawing_likeness(page) > 0.9
+
+
+def test_thick_marker_is_a_drawing():
+    assert drawing_likeness(cv2.erode(sketch(), np.ones((7, 7)))) > 0.9
 
 
 def test_a_thing_on_white_ground_is_no_drawing():

@@ -67,6 +67,12 @@ class Edges:
         """Return width and height in pixels."""
         return self.width, self.height
 
+    def picture(self) -> np.ndarray:
+        """Return the edges of all directions as people see them: RGB, light on dark."""
+        strongest = self.directed.max(axis=0)
+        grey = 255 * np.minimum(strongest / max(float(np.percentile(strongest, 99)), 1e-6), 1)
+        return np.repeat(grey.astype(np.uint8)[:, :, None], 3, axis=2)
+
 
 def edges_of(image: np.ndarray, device: torch.device) -> Edges:
     """Find the edges of an RGB image."""

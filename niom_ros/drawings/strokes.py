@@ -6,12 +6,12 @@ import cv2
 import numpy as np
 from scipy.ndimage import map_coordinates
 
+from niom_ros.drawings.paper import INK
+from niom_ros.drawings.paper import ink_strength
+
 SIDE = 640  # pixels to which the longer side of a drawing is brought before it is read
 MOST_POINTS = 1500
-INK = 0.4  # of the strongest ink: what is fainter is paper, a shadow or the lines of grid paper
-PAPER_WINDOW = 0.12  # of the longer side: wider than any stroke, smaller than shadows
 SMOOTHING = 1.5  # pixels
-FAINTEST = 12.0  # distance in Lab between ink and paper
 
 
 @dataclass(frozen=True)
@@ -35,41 +35,12 @@ def strokes_of(picture: np.ndarray, mask: np.ndarray | None = None) -> Strokes:
     ink = ink_strength(cv2.resize(picture, size, interpolation=smaller))
     if mask is not None:
         ink[cv2.resize(mask, size, interpolation=cv2.INTER_NEAREST) == 0] = 0
-    smoothing = max(SMOOTHING, stroke_width(ink) / 2)
-    columns, rows, normals = middle_lines(ink, smoothing)
+    columns, rows, normals = middle_lines(ink, smoothing_for(ink))
     chosen = np.random.default_rng(0).permutation(len(columns))[:MOST_POINTS]
     points = np.column_stack([columns, rows])[chosen]
     # Pixel centres are whole numbers on both scales.
     points = (points + 0.5) * [width / size[0], height / size[1]] - 0.5
     return Strokes(points.astype(np.float32), normals[chosen].astype(np.float32))
-
-
-def ink_strength(picture: np.ndarray) -> np.ndarray:
-    """Return how much each pixel of an RGB picture differs from the paper around it, 0 to 1.
-
-    So it does not matter whether lines are dark on light or light on dark, nor whether a shadow
-    lies over the paper.
-    """
-    lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-    difference = np.linalg.norm(lab - paper_around(lab), axis=2)
-    strongest = max(FAINTEST, float(np.percentile(difference, 99)))
-    return np.minimum(difference / strongest, 1).astype(np.float32)
-
-
-def paper_around(lab: np.ndarray) -> np.ndarray:
-    """Return the colour of the paper at each pixel: the median of a wide neighbourhood."""
-    height, width = lab.shape[:2]
-    shrink = 4
-    small = cv2.resize(
-        lab, (max(1, width // shrink), max(1, height // shrink)), interpolation=cv2.INTER_AREA
-    )
-    # OpenCV takes wide medians of bytes only.
-    window = 2 * round(PAPER_WINDOW * max(small.shape[:2]) / 2) + 1
-    lowest = np.array([0, -128, -128], np.float32)
-    span = np.array([100, 255, 255], np.float32)
-    coded = np.round((small - lowest) / span * 255).clip(0, 255).astype(np.uint8)
-    paper = cv2.medianBlur(coded, window).astype(np.float32) / 255 * span + lowest
-    return cv2.resize(paper, (width, height), interpolation=cv2.INTER_LINEAR)
 
 
 def stroke_width(ink: np.ndarray) -> float:
@@ -78,6 +49,11 @@ def stroke_width(ink: np.ndarray) -> float:
     distance = cv2.distanceTransform(inside, cv2.DIST_L2, 3)
     middle = (distance >= cv2.dilate(distance, np.ones((3, 3), np.uint8))) & (inside > 0)
     return 2 * float(np.median(distance[middle])) if middle.any() else 0.0
+
+
+def smoothing_for(ink: np.ndarray) -> float:
+    """Return by how many pixels to smooth strokes before their middle is sought."""
+    return max(SMOOTHING, stroke_width(ink) / 2)
 
 
 def middle_lines(ink: np.ndarray, smoothing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -54,6 +54,15 @@ def draw_cross(pixels: np.ndarray, point: Pixel, size: int) -> None:
     cv2.drawMarker(pixels, point, VERMILLION, shape, length, thickness, cv2.LINE_AA)
 
 
+def draw_ink(pixels: np.ndarray, point: Pixel, agrees: bool, size: int) -> None:
+    """Draw a point of a drawing: a dot where it lies on an edge, a small cross where not."""
+    if agrees:
+        cv2.circle(pixels, point, 1 + size // 8, SKY, -1, cv2.LINE_AA)
+    else:
+        shape, thickness = cv2.MARKER_TILTED_CROSS, 1 + size // 16
+        cv2.drawMarker(pixels, point, VERMILLION, shape, size // 2, thickness, cv2.LINE_AA)
+
+
 def draw_dot(pixels: np.ndarray, point: Pixel, colour: Colour, size: int) -> None:
     """Draw one end of a match that agrees."""
     cv2.circle(pixels, point, 1 + size // 6, BLACK, -1)

@@ -27,6 +27,7 @@ from niom_ros.matching.marks import draw_box
 from niom_ros.matching.marks import draw_cross
 from niom_ros.matching.marks import draw_diamond
 from niom_ros.matching.marks import draw_dot
+from niom_ros.matching.marks import draw_ink
 from niom_ros.matching.marks import draw_line
 from niom_ros.matching.marks import draw_quadrangle
 from niom_ros.matching.marks import HEAT_COLOURS
@@ -138,9 +139,29 @@ def draw_semantics(
     return framed(weights_banner(canvas.shape[1], outcome), canvas, entries)
 
 
+def draw_edges(
+    reference: Reference, image: np.ndarray, outcome: MatchOutcome, max_width: int = 1280
+) -> np.ndarray:
+    """Draw the strokes of a drawing, and the edges of the image with those strokes on them."""
+    assert reference.strokes is not None and outcome.edges is not None
+    edges = cv2.resize(outcome.edges.picture(), image.shape[1::-1])
+    canvas, (left, right) = arrange([np.zeros_like(reference.image), edges], max_width)
+    for x, y in whole(warp_points(left.from_image, reference.strokes.points)):
+        cv2.circle(left.pixels, (x, y), left.text_size // 12, WHITE, -1)
+    points = whole(warp_points(right.from_image, outcome.correspondences.image_points))
+    for point, agrees in zip(points, outcome.verdict.inliers, strict=True):
+        draw_ink(right.pixels, point, agrees, right.text_size)
+    name_sides([left, right])
+    how = 'The strokes of the drawing are laid along edges that run the same way.'
+    strip = banner(canvas.shape[1], SLATE, 'EDGES', 'of the camera image', [('', how)], 2)
+    return framed(strip, canvas, ink_entries(right.text_size))
+
+
 def draw_report(reference: Reference, image: np.ndarray, outcome: MatchOutcome) -> np.ndarray:
-    """Draw the picture of `niom match`: the semantics, the matches, and the overlay if found."""
+    """Draw the picture of `niom match`: what was matched by, the matches, the overlay if found."""
     parts = [draw_matches(reference, image, outcome)]
+    if outcome.edges is not None:
+        parts.insert(0, draw_edges(reference, image, outcome))
     if outcome.weighting != 'none':
         parts.insert(0, draw_semantics(reference, image, outcome))
     if outcome.verdict.reference_to_image is not None:
@@ -424,6 +445,17 @@ def match_entries(size: int) -> list[Entry]:
     draw_cross(disagree, middle, size)
     bar = colour_bar(SCORE_COLOURS, size)
     return [(bar, 'score'), (agree, 'agree'), (disagree, 'disagree')]
+
+
+def ink_entries(size: int) -> list[Entry]:
+    """Return what the marks of ink on edges mean."""
+    symbols = []
+    for agrees in (True, False):
+        symbol = empty_symbol(size)
+        left, top, right, bottom = symbol_area(size)
+        draw_ink(symbol, ((left + right) // 2, (top + bottom) // 2), agrees, size)
+        symbols.append(symbol)
+    return [(symbols[0], 'ink on an edge'), (symbols[1], 'ink beside edges')]
 
 
 def place_entries(size: int, landmarks: Sequence[Landmark] | None) -> list[Entry]:

@@ -14,6 +14,7 @@ import torch
 
 from niom_ros.drawings.edges import Edges
 from niom_ros.drawings.edges import edges_of
+from niom_ros.drawings.likeness import drawing_likeness
 from niom_ros.drawings.strokes import Strokes
 from niom_ros.drawings.strokes import strokes_of
 from niom_ros.drawings.tracing import trace
@@ -41,7 +42,6 @@ from niom_ros.matching.weighting import weighted
 from niom_ros.matching.weighting import weights_of
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.loading import load_detector
-from niom_ros.semantics.drawings import drawing_likeness
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.pairing import pair_objects
 from niom_ros.semantics.pairing import PairedObjects
@@ -59,6 +59,7 @@ from niom_ros.settings import Weighting
 PLENTY_OF_KEYPOINTS = 500
 BY_INK = 'ink'
 INK_AGREES = 'points of the drawing lie on edges'
+MOST_INK_POINTS = 400  # of a drawing that are reported: enough to see where it lies
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class MatchOutcome:
     reference_weights: Weights = Weights(None, (), 'none')
     image_weights: Weights = Weights(None, (), 'none')
     evidence: Evidence | None = None  # for the best view, also if it is not believed
+    edges: Edges | None = None  # of the image, if a drawing was looked for by its ink
 
     @property
     def agreement(self) -> tuple[float, int]:
@@ -334,21 +336,27 @@ class Pipeline:
         height, width = look.image.shape[:2]
         with timed('trace', look.seconds):
             traced = trace(strokes, box.corners(), reference.size, edges)
-        correspondences = Correspondences(strokes.points, traced.image_points, traced.strength)
+        # Any first part of the strokes is a fair sample of them.
+        shown = slice(MOST_INK_POINTS)
+        correspondences = Correspondences(
+            strokes.points[shown], traced.image_points[shown], traced.strength[shown]
+        )
         with timed('verify', look.seconds):
-            evidence = Evidence(traced.on_edge, traced.drawing_to_image)
+            evidence = Evidence(traced.on_edge[shown], traced.drawing_to_image)
             if in_front(traced.drawing_to_image, box):
                 checks = measure(
                     traced.drawing_to_image,
                     correspondences,
-                    traced.on_edge,
+                    evidence.inliers,
                     box,
                     hull_area(strokes.points),
                     Box(0, 0, width, height),
                 )
                 evidence = replace(evidence, checks=checks | traced.checks)
             verdict = judge(evidence, box, options.limits, calibration_of(INK), INK_AGREES)
-        return MatchOutcome(verdict, correspondences, 0, look.seconds, evidence=evidence)
+        return MatchOutcome(
+            verdict, correspondences, 0, look.seconds, evidence=evidence, edges=edges
+        )
 
     def _correspondences(
         self,
