@@ -10,13 +10,13 @@ from niom_ros.drawings.alignment import Ink
 from niom_ros.drawings.alignment import unlike_similarity
 from niom_ros.drawings.alignment import warp
 from niom_ros.drawings.alignment import warp_strokes
-from niom_ros.drawings.edges import edges_of
+from niom_ros.drawings.edges import EdgeFinder
 from niom_ros.drawings.strokes import strokes_of
 from niom_ros.drawings.tracing import trace
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
+from niom_ros.models.store import ModelStore
 
-CPU = torch.device('cpu')
 WIDTH, HEIGHT = 400, 300
 # A house with a door and a sun, as somebody would draw it.
 LINES = (
@@ -50,10 +50,16 @@ def scene(view: np.ndarray = VIEW, size: tuple[int, int] = (480, 360)) -> np.nda
     return np.clip(seen + noise, 0, 255).astype(np.uint8)
 
 
-def error_of(picture: np.ndarray, view: np.ndarray = VIEW) -> float:
+@pytest.fixture(scope='module')
+def finder() -> EdgeFinder:
+    return EdgeFinder(ModelStore(), torch.device('cpu'))
+
+
+def error_of(picture: np.ndarray, finder: EdgeFinder, view: np.ndarray = VIEW) -> float:
     height, width = picture.shape[:2]
     box = Box(0, 0, width, height)
-    found = trace(strokes_of(picture), box.corners(), (width, height), edges_of(scene(view), CPU))
+    edges = finder.find(scene(view))
+    found = trace(strokes_of(picture), box.corners(), (width, height), edges)
     return corner_error(found.drawing_to_image, view, box)
 
 
@@ -105,8 +111,8 @@ def test_only_bending_is_unlike_turning_and_scaling() -> None:
     assert torch.linalg.matrix_rank(stiff, atol=1e-4) == 4
 
 
-def test_a_view_that_is_almost_right_climbs_to_the_right_one() -> None:
-    edges = edges_of(scene(), CPU)
+def test_a_view_that_is_almost_right_climbs_to_the_right_one(finder: EdgeFinder) -> None:
+    edges = finder.find(scene())
     strokes = strokes_of(drawing())
     box = Box(0, 0, WIDTH, HEIGHT)
     ink = Ink(
@@ -121,12 +127,12 @@ def test_a_view_that_is_almost_right_climbs_to_the_right_one() -> None:
 
 
 @pytest.mark.parametrize('angle', [0, 70, 180])
-def test_a_drawing_is_found_however_it_is_turned(angle: int) -> None:
+def test_a_drawing_is_found_however_it_is_turned(finder: EdgeFinder, angle: int) -> None:
     turned = np.eye(3)
     turned[:2] = cv2.getRotationMatrix2D((240, 180), angle, 0.8)
-    assert error_of(drawing(), turned @ VIEW) < 5
+    assert error_of(drawing(), finder, turned @ VIEW) < 5
 
 
 @pytest.mark.parametrize('picture', [drawing(6), drawing(2, 255, 30)])
-def test_how_it_is_drawn_does_not_matter(picture: np.ndarray) -> None:
-    assert error_of(picture) < 5
+def test_how_it_is_drawn_does_not_matter(finder: EdgeFinder, picture: np.ndarray) -> None:
+    assert error_of(picture, finder) < 5

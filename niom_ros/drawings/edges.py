@@ -12,10 +12,18 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from niom_ros.models.store import ModelStore
+from niom_ros.semantics.detectors.darknet import yolov4_tiny_network
+
 SIDE = 480  # pixels to which the longer side of an image is brought before it is read
 DIRECTIONS = 8  # in which edges are told apart, over half a turn
-SCALES = (1.0, 2.0, 4.0)  # pixels over which colours are compared
-NEIGHBOURHOOD = 12.0  # pixels: an edge counts if it is stronger than others around it
+COLOUR_SPREADS = (1.0, 2.0, 4.0)  # pixels over which colours are compared
+COLOUR_NEIGHBOURHOOD = 12.0  # pixels: an edge counts if it is stronger than others around it
+LOOK_LAYERS = (7, 15)  # of the network: the ends of its first two blocks
+LOOK_SCALE = 2.0  # pixels of the network's input for one of the image
+LOOK_SPREAD = 1.0  # places of a layer over which looks are compared
+LOOK_NEIGHBOURHOOD = 24.0  # pixels
+STRIDE = 32  # the network's input is a multiple of it
 FAINT = 0.1  # of the strong edges of the image: those that never count, however alone they are
 USUAL = 0.6  # times the strength around: so strong are edges of a texture
 DIRECTION_SPREAD = 1.5  # steps of direction over which an edge still counts
@@ -74,41 +82,74 @@ class Edges:
         return np.repeat(grey.astype(np.uint8)[:, :, None], 3, axis=2)
 
 
-def edges_of(image: np.ndarray, device: torch.device) -> Edges:
-    """Find the edges of an RGB image."""
-    scale = SIDE / max(image.shape[:2])
-    width, height = (max(1, round(length * scale)) for length in image.shape[1::-1])
-    smaller = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-    directed = directed_edges(cv2.resize(image, (width, height), interpolation=smaller))
-    levels = tuple(level_of(directed, blur, device) for blur in BLURS)
-    return Edges(width, height, scale, directed, levels)
+class EdgeFinder:
+    """Finds the edges of images: where colours change, and where a network sees another thing.
+
+    The first layers of a detector look at both sides of an edge with eyes that have seen many
+    things, so that the border of a tiger counts more than its stripes.
+    """
+
+    def __init__(self, store: ModelStore, device: torch.device) -> None:
+        """Load the network from the model store."""
+        self._network = yolov4_tiny_network(store).eval().to(device)
+        self._device = device
+
+    def find(self, image: np.ndarray) -> Edges:
+        """Find the edges of an RGB image."""
+        scale = SIDE / max(image.shape[:2])
+        width, height = (max(1, round(length * scale)) for length in image.shape[1::-1])
+        smaller = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+        small = cv2.resize(image, (width, height), interpolation=smaller)
+        lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+        found = [directed(slope(lab, spread), COLOUR_NEIGHBOURHOOD) for spread in COLOUR_SPREADS]
+        for looks in self._looks(small):
+            tensor = cv2.resize(slope(looks, LOOK_SPREAD), (width, height))
+            found.append(directed(tensor, LOOK_NEIGHBOURHOOD))
+        edges: np.ndarray = np.mean(found, axis=0)
+        levels = tuple(level_of(edges, blur, self._device) for blur in BLURS)
+        return Edges(width, height, scale, edges, levels)
+
+    @torch.no_grad()
+    def _looks(self, image: np.ndarray) -> list[np.ndarray]:
+        """Return how places of an RGB image look to layers of the network: h x w x D each."""
+        size = tuple(
+            max(STRIDE, round(length * LOOK_SCALE / STRIDE) * STRIDE)
+            for length in image.shape[1::-1]
+        )
+        pixels = torch.from_numpy(cv2.resize(image, size)).to(self._device)
+        pixels = pixels.permute(2, 0, 1)[None].float() / 255
+        looks = []
+        for features in self._network.features(pixels, LOOK_LAYERS):
+            spread, mean = torch.std_mean(features[0].float(), dim=(1, 2), keepdim=True)
+            normal = (features[0] - mean) / (spread + 1e-3)
+            looks.append(normal.permute(1, 2, 0).contiguous().cpu().numpy())
+        return looks
 
 
-def directed_edges(image: np.ndarray) -> np.ndarray:
-    """Return how strong the edges of each direction are in an RGB image, about 0 to 1."""
-    lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-    found = np.zeros((DIRECTIONS, *image.shape[:2]), np.float32)
-    for scale in SCALES:
-        strength, angles = colour_slope(lab, scale)
-        around = cv2.GaussianBlur(strength, (0, 0), NEIGHBOURHOOD)
-        strong = float(np.percentile(strength, 90))
-        unusual = np.maximum(strength / (around + FAINT * strong + 1e-6) - USUAL, 0)
-        unusual /= unusual + 1
-        steps = angles / math.pi * DIRECTIONS
-        for direction in range(DIRECTIONS):
-            apart = np.abs(steps - direction)
-            apart = np.minimum(apart, DIRECTIONS - apart)
-            found[direction] += unusual * np.maximum(1 - apart / DIRECTION_SPREAD, 0)
-    return found / len(SCALES)
+def slope(planes: np.ndarray, spread: float) -> np.ndarray:
+    """Return how fast planes (h x w x D) change over so many pixels, and which way.
+
+    As the structure tensor: h x w x 3, its parts xx, yy and xy.
+    """
+    smooth = cv2.GaussianBlur(planes, (0, 0), spread, borderType=cv2.BORDER_REFLECT_101)
+    dx, dy = (cv2.Scharr(smooth, -1, *order) for order in ((1, 0), (0, 1)))
+    products = ((dx, dx), (dy, dy), (dx, dy))
+    return np.stack([np.einsum('ijk,ijk->ij', *pair) for pair in products], axis=2)
 
 
-def colour_slope(lab: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return how fast colours change over so many pixels, and in which direction, 0 to pi."""
-    smooth = cv2.GaussianBlur(lab, (0, 0), scale, borderType=cv2.BORDER_REFLECT_101)
-    dx, dy = (cv2.Scharr(smooth, -1, *order) / 32 * scale for order in ((1, 0), (0, 1)))
-    xx, yy, xy = ((first * second).sum(axis=2) for first, second in ((dx, dx), (dy, dy), (dx, dy)))
+def directed(tensor: np.ndarray, neighbourhood: float) -> np.ndarray:
+    """Return how strong the edges of each direction are (DIRECTIONS x h x w), about 0 to 1."""
+    xx, yy, xy = np.moveaxis(tensor, 2, 0)
     strength = np.sqrt((xx + yy + np.sqrt((xx - yy) ** 2 + 4 * xy * xy)) / 2)
-    return strength, 0.5 * np.arctan2(2 * xy, xx - yy) % math.pi
+    steps = 0.5 * np.arctan2(2 * xy, xx - yy) % math.pi / math.pi * DIRECTIONS
+    around = cv2.GaussianBlur(strength, (0, 0), neighbourhood)
+    strong = float(np.percentile(strength, 90))
+    unusual = np.maximum(strength / (around + FAINT * strong + 1e-6) - USUAL, 0)
+    unusual /= unusual + 1
+    apart = np.abs(steps - np.arange(DIRECTIONS, dtype=np.float32)[:, None, None])
+    apart = np.minimum(apart, DIRECTIONS - apart)
+    edges: np.ndarray = unusual * np.maximum(1 - apart / DIRECTION_SPREAD, 0)
+    return edges.astype(np.float32)
 
 
 def level_of(directed: np.ndarray, blur: float, device: torch.device) -> EdgeLevel:

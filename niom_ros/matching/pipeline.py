@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 import torch
 
+from niom_ros.drawings.edges import EdgeFinder
 from niom_ros.drawings.edges import Edges
-from niom_ros.drawings.edges import edges_of
 from niom_ros.drawings.likeness import drawing_likeness
 from niom_ros.drawings.strokes import Strokes
 from niom_ros.drawings.strokes import strokes_of
@@ -147,6 +147,7 @@ class Pipeline:
         self._plenty = min(PLENTY_OF_KEYPOINTS, settings.max_keypoints)
         self._extractor = Extractor(settings, store, device)
         self._matcher = load_matcher(settings, store, device)
+        self._edge_finder = EdgeFinder(store, device)
         detector = load_detector(settings, store, device)
         self._embedder = LabelEmbedder(store, device, settings.clip_path, settings.clip_model)
         self._embedder.prepare()  # so that faults show now
@@ -232,8 +233,8 @@ class Pipeline:
     def edges_of(self, look: Look) -> Edges:
         """Return the edges of an image."""
         if look.edges is None:
-            with timed('edges', look.seconds):
-                look.edges = edges_of(look.image, torch.device(self.device))
+            with timed('edges', look.seconds), self._precision():
+                look.edges = self._edge_finder.find(look.image)
         return look.edges
 
     def pair(self, reference: Reference, look: Look, options: Options) -> PairedObjects:

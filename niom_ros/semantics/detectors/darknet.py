@@ -1,6 +1,7 @@
 """YOLOv4-tiny, and any network of that family, rebuilt in torch from its darknet files."""
 
 from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -105,14 +106,19 @@ class Darknet(YoloNetwork):
 
     def answer(self, pixels: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Return the raw output of every head, and how each place looks (both 1 x D x h x w)."""
+        # What the first head and, upsampled, the second are computed from.
+        looks = self.head_layers[0] - 2
+        *heads, features = self.features(pixels, [*self.head_layers, looks])
+        return heads, features
+
+    def features(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
+        """Return what some of the layers make of an input (1 x D x h x w each)."""
         outputs: list[torch.Tensor] = []
         x = pixels
-        for layer in self.layers:
+        for layer in self.layers[: max(layers) + 1]:
             x = layer(outputs) if isinstance(layer, Route) else layer(x)
             outputs.append(x)
-        # What the first head and, upsampled, the second are computed from.
-        features = outputs[self.head_layers[0] - 2]
-        return [outputs[layer] for layer in self.head_layers], features
+        return [outputs[index] for index in layers]
 
     def load_weights(self, data: bytes) -> None:
         """Fill in a darknet weight file, which must have exactly as many numbers as needed."""
@@ -159,12 +165,18 @@ def convolution(options: Section, before: int) -> nn.Sequential:
     return nn.Sequential(conv, norm, activations[options['activation']])
 
 
+def yolov4_tiny_network(store: ModelStore) -> Darknet:
+    """Return the network with its weights."""
+    network = Darknet(store.path('yolov4-tiny-cfg').read_text())
+    network.load_weights(store.path('yolov4-tiny').read_bytes())
+    return network
+
+
 def load_yolov4_tiny(
     store: ModelStore, options: DetectorOptions, device: torch.device
 ) -> YoloDetector:
     """YOLOv4-tiny: small, fast, free for any use. 80 classes of everyday things."""
-    network = Darknet(store.path('yolov4-tiny-cfg').read_text())
-    network.load_weights(store.path('yolov4-tiny').read_bytes())
+    network = yolov4_tiny_network(store)
     names = store.path('coco-labels').read_text().split('\n')
     labels = tuple(WORDS.get(name, name) for name in names if name)
     side = int(network.net['width'])
