@@ -147,7 +147,7 @@ def fit(
     """
     # What the other limits refuse is refused whatever its confidence.
     no_doubt = Calibration({}, 99.0)
-    reached = [r for r in records if believed(no_doubt, r, limits)]
+    reached = [r for r in records if believed(no_doubt, r, limits) and speaks(r, names)]
     right = np.array([is_right(record) for record in reached])
     if not len(right) or right.all() or not right.any():
         raise UserError('right and wrong matches are both needed to calibrate: use more pairs')
@@ -210,8 +210,15 @@ def claim(calibration: Calibration, both: Attempts, limits: Limits) -> Record | 
 def believed(calibration: Calibration, record: Record, limits: Limits) -> bool:
     """Tell whether the pipeline would believe the best view of a pair."""
     return (
-        bool(record['plausible']) and not confidence_in(record['checks'], limits, calibration)[1]
+        bool(record['plausible'])
+        and speaks(record, calibration.weights)
+        and not confidence_in(record['checks'], limits, calibration)[1]
     )
+
+
+def speaks(record: Record, names: Iterable[str]) -> bool:
+    """Tell whether a pair was looked for in this way: some drawings are taken for photos."""
+    return set(names) <= record['checks'].keys()
 
 
 def described(calibration: Calibration) -> str:
