@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from niom_ros.evaluation.command import Evaluation
 
 MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
+CALIBRATED = ('drawings', 'matches')
 BENCHMARK_NAMES = (
     'sketch',
     'tmc',
@@ -343,7 +344,14 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     )
     _add_run_options(command)
     command.add_argument(
-        '-o', '--output', type=Path, help='file with calibrations to write this one into'
+        '-o', '--output', type=Path, help='file with calibrations to write these into'
+    )
+    command.add_argument(
+        '--subjects',
+        nargs='+',
+        choices=CALIBRATED,
+        default=CALIBRATED,
+        help='what to calibrate: drawings found by their ink, or matches; both if left out',
     )
     for parameter in MATCH_OPTIONS:
         _add_parameter(command, parameter)
@@ -355,7 +363,8 @@ def calibrate(arguments: argparse.Namespace) -> int:
     # Here, because torch takes seconds to import.
     from niom_ros.evaluation.calibrate import calibrate
 
-    calibrate(_evaluation('calibration', arguments), arguments.output, arguments.words)
+    task = _evaluation('calibration', arguments)
+    calibrate(task, arguments.subjects, arguments.output, arguments.words)
     return 0
 
 

@@ -3,6 +3,7 @@
 Fitted on one half of the references, and reported on the other half.
 """
 
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -69,14 +70,20 @@ class Performance:
     false_accept_upper: float
 
 
-def calibrate(task: Evaluation, output: Path | None, arguments: Sequence[str] = ()) -> None:
-    """Fit the calibrations of matches and of drawings, and write them."""
+def calibrate(
+    task: Evaluation,
+    subjects: Collection[str],
+    output: Path | None,
+    arguments: Sequence[str] = (),
+) -> None:
+    """Fit the calibrations of 'drawings', of 'matches' or of both, and write them."""
     if output and task.limit:
         raise UserError('a calibration from a part of the pairs is not kept: leave out --limit')
     if output:
         check_calibrations(output)
     networks = f'{task.settings.extractor}+{task.settings.matcher}'
-    for name, subject in ((INK, DRAWINGS), (networks, MATCHES)):
+    known = {'drawings': (INK, DRAWINGS), 'matches': (networks, MATCHES)}
+    for name, subject in (known[subject] for subject in known if subject in subjects):
         entry = calibrated(name, subject, task, arguments)
         if output:
             write_entry(output, name, entry)
