@@ -1,0 +1,1 @@
+"""Finding what a drawing shows: its strokes are laid along the edges of a camera image."""
