@@ -420,7 +420,7 @@ def shelf(
             away.min() < TOUCH
             and away.max() < LONGEST_SHELF
             and free.is_free(far, index)
-            and near_text(far, text_boxes)
+            and near_text((end + far) / 2, text_boxes)
         ):
             found.add(index)
     return found

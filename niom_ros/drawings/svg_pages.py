@@ -317,7 +317,7 @@ def check_urls(text: str) -> None:
 
 def check_expansion(root: ElementTree.Element) -> None:
     """Refuse a small file that draws without end, because its parts refer to each other."""
-    by_id = {element.get('id'): element for element in root.iter() if element.get('id')}
+    by_id = {element.get('id', ''): element for element in root.iter() if element.get('id')}
     sizes: dict[ElementTree.Element, int] = {}
 
     def size(element: ElementTree.Element, path: frozenset[ElementTree.Element]) -> int:
@@ -335,7 +335,7 @@ def check_expansion(root: ElementTree.Element) -> None:
     size(root, frozenset())
 
 
-def targets(element: ElementTree.Element, by_id: Mapping[str | None, object]) -> list[str]:
+def targets(element: ElementTree.Element, by_id: Mapping[str, object]) -> list[str]:
     """Return the ids of elements that one draws with."""
     found = []
     for key, value in element.attrib.items():

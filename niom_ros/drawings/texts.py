@@ -63,7 +63,7 @@ def find_drawn_texts(pieces: Sequence[Piece], without: set[int]) -> list[DrawnTe
     ]
     if not 1 < len(small) <= MOST_SMALL_PIECES:
         return []
-    alone = touching_nothing(pieces, small)
+    alone = touching_nothing(pieces, small, without)
     letters = letters_of(pieces, alone)
     texts = []
     for upright in (True, False):
@@ -80,10 +80,12 @@ def find_drawn_texts(pieces: Sequence[Piece], without: set[int]) -> list[DrawnTe
     return texts
 
 
-def touching_nothing(pieces: Sequence[Piece], small: Sequence[int]) -> list[int]:
-    """Return those small pieces that touch no larger one."""
+def touching_nothing(
+    pieces: Sequence[Piece], small: Sequence[int], without: set[int]
+) -> list[int]:
+    """Return those small pieces that touch no larger one, except lines left aside."""
     raster = np.zeros((RASTER + 8, RASTER + 8), np.uint8)
-    among = set(small)
+    among = without.union(small)
     for index, piece in enumerate(pieces):
         if piece.kind is Kind.LINES and index not in among:
             corners = on_raster(piece.points)
@@ -107,9 +109,9 @@ def letters_of(pieces: Sequence[Piece], small: Sequence[int]) -> list[Letter]:
     boxes = np.array([pieces[index].box for index in small])
     labels = joined(
         boxes,
-        lambda a, b: (
-            (boxes[a, :2] - TOUCH <= boxes[b, 2:]) & (boxes[b, :2] - TOUCH <= boxes[a, 2:])
-        ).all(axis=1),
+        lambda a, b: np.all(
+            (boxes[a, :2] - TOUCH <= boxes[b, 2:]) & (boxes[b, :2] - TOUCH <= boxes[a, 2:]), axis=1
+        ),
     )
     letters = []
     for label in range(labels.max() + 1):
