@@ -4,6 +4,7 @@ Coordinates are millimetres from the top left corner of an A4 sheet in landscape
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 import math
 
 WIDTH, HEIGHT = 297.0, 210.0
@@ -147,6 +148,76 @@ def blueprint(kind='filled', frame_as_lines=False, with_sheet=True):
     """Return the whole page."""
     sheet = [*frame(frame_as_lines), *title_block()] if with_sheet else []
     return [*plate(), *dimensions(kind), *centre_lines(), *sheet]
+
+
+# The same in other words, as programs for drawing write it
+
+
+STROKES = {
+    '0': [[(0, 0), (4, 0), (4, 6), (0, 6), (0, 0)]],
+    '1': [[(1, 1), (2, 0), (2, 6)]],
+    '2': [[(0, 1), (1, 0), (3, 0), (4, 1), (4, 2), (0, 6), (4, 6)]],
+    '4': [[(3, 6), (3, 0), (0, 4), (4, 4)]],
+    '5': [[(4, 0), (0, 0), (0, 2.5), (3, 2.5), (4, 3.5), (4, 5), (3, 6), (0, 6)]],
+    '6': [[(4, 0), (1, 1), (0, 3), (0, 6), (4, 6), (4, 3), (0, 3)]],
+    '9': [[(0, 6), (3, 5), (4, 3), (4, 0), (0, 0), (0, 3), (4, 3)]],
+    'A': [[(0, 6), (2, 0), (4, 6)], [(0.67, 4), (3.33, 4)]],
+    'D': [[(0, 0), (0, 6), (2, 6), (4, 4), (4, 2), (2, 0), (0, 0)]],
+    'E': [[(4, 0), (0, 0), (0, 6), (4, 6)], [(0, 3), (3, 3)]],
+    'L': [[(0, 0), (0, 6), (4, 6)]],
+    'P': [[(0, 6), (0, 0), (3, 0), (4, 1), (4, 2), (3, 3), (0, 3)]],
+    'S': [[(4, 0), (0, 0), (0, 3), (4, 3), (4, 6), (0, 6)]],
+    'T': [[(0, 0), (4, 0)], [(2, 0), (2, 6)]],
+    '.': [[(1, 5.7), (1.2, 6)]],
+}
+
+
+def with_drawn_letters(parts):
+    """Return parts with each text drawn with a pen; letters it has not learnt are left out."""
+    drawn = []
+    for part in parts:
+        if not isinstance(part, Text):
+            drawn.append(part)
+            continue
+        scale = 0.7 * part.size / 6
+        for place, letter in enumerate(part.words):
+            left, top = part.x + place * part.size * 0.7, part.y - 6 * scale
+            for line in STROKES.get(letter, []):
+                points = tuple((left + scale * x, top + scale * y) for x, y in line)
+                drawn.append(Line(points))
+    return drawn
+
+
+def in_single_lines(parts):
+    """Return parts with every line from corner to corner, and every dash, on its own."""
+    single = []
+    for part in parts:
+        if not isinstance(part, Line) or part.filled:
+            single.append(part)
+            continue
+        points = part.points + part.points[:1] * part.closed
+        for start, stop in pairwise(points):
+            for a, b in dashes_of(part, math.dist(start, stop)):
+                ends = (
+                    tuple(p + (q - p) * t for p, q in zip(start, stop, strict=True))
+                    for t in (a, b)
+                )
+                single.append(Line(tuple(ends), part.width))
+    return single
+
+
+def dashes_of(part, length):
+    """Return where along a line the pen is down, as fractions."""
+    if not part.dashes:
+        return [(0.0, 1.0)]
+    found, along = [], 0.0
+    for index, dash in enumerate(part.dashes * 100):
+        if along >= length:
+            break
+        if index % 2 == 0:
+            found.append((along / length, min(1.0, (along + dash) / length)))
+        along += dash
+    return found
 
 
 # Files

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from niom_ros.drawings.arrows import find_dimensions
+from niom_ros.drawings.centre_lines import find_centre_lines
 from niom_ros.drawings.line_work import Kind
 from niom_ros.drawings.line_work import Piece
 from niom_ros.drawings.sheet import find_sheet
@@ -14,7 +15,6 @@ from niom_ros.drawings.texts import find_drawn_texts
 MOST_PIECES = (
     40_000  # of which lines are told apart; beyond it only texts of the file are left out
 )
-DASH_DOT = 4  # lengths in the pattern of a centre line; a hidden edge has 2
 WHOLE_PAGE = 0.5  # of the page: an image that covers more is a scan of it
 
 
@@ -72,7 +72,7 @@ def annotations_among(
         ]
         clear = find_dimensions(unlettered, text_boxes)
         pointing = {index for dimension in clear for index in dimension.pieces}
-    centres = centre_lines(pieces)
+    centres = find_centre_lines(pieces, texts | lettering | pointing)
     sheet = find_sheet(
         pieces, text_boxes, [(dimension.pieces, dimension.tips) for dimension in clear], page
     )
@@ -90,7 +90,8 @@ def annotations_among(
             'has a rectangle around everything that was kept: if it is a frame, give a region '
             'inside it'
         )
-    found = texts | lettering | pointing | centres | blocks | sheet.frame
+    central = {index for line in centres for index in line}
+    found = texts | lettering | pointing | central | blocks | sheet.frame
     return found, ', '.join(filter(None, said)), doubts
 
 
@@ -120,13 +121,3 @@ def covered_by_images(pieces: Sequence[Piece]) -> float:
 def shows_something(piece: Piece) -> bool:
     """Tell whether a piece is more than a speck."""
     return piece.kind is not Kind.TEXT and piece.extent > 0.002
-
-
-def centre_lines(pieces: Sequence[Piece]) -> set[int]:
-    """Return the lines of dashes and dots, which nobody sees on the object."""
-    dashed = {
-        index
-        for index, piece in enumerate(pieces)
-        if piece.kind is Kind.LINES and not piece.filled and piece.dash_pattern >= DASH_DOT
-    }
-    return dashed

@@ -51,8 +51,8 @@ def find_sheet(
     """Return frame and title blocks of a page of the given width and height.
 
     A rectangle around everything may as well be the object. It is a frame if a title block hangs
-    on it, if texts stand in its margin, or if there are dimension lines (pieces and tips) and
-    none measures it.
+    on it, if texts stand in its margin, if it leaves room for punched holes at the left, or if
+    there are dimension lines (pieces and tips) and none measures it.
     """
     known = frozenset(index for own, _ in dimensions for index in own)
     vertical, horizontal = rules(pieces, known, 0), rules(pieces, known, 1)
@@ -65,6 +65,7 @@ def find_sheet(
     if not (
         blocks
         or texts_in_margin(rectangles, text_boxes)
+        or has_filing_margin(box, page)
         or dimensions_inside(pieces, dimensions, box, page)
     ):
         return Sheet(doubtful=bool(len(text_boxes) or dimensions))
@@ -145,6 +146,14 @@ def texts_in_margin(
     centres = (text_boxes[:, :2] + text_boxes[:, 2:]) / 2
     between = within(centres, rectangles[0][0]) & ~within(centres, rectangles[-1][0])
     return int(between.sum()) >= 3
+
+
+def has_filing_margin(box: np.ndarray, page: tuple[float, float]) -> bool:
+    """Tell whether the margin is wider on the left and else even, as ISO 5457 has it."""
+    left, top, right, bottom = box[0], box[1], page[0] - box[2], page[1] - box[3]
+    others = np.array([top, right, bottom])
+    even = np.ptp(others) < 0.1 * others.max()
+    return bool(others.min() > LEAST_MARGIN and even and left > 1.5 * others.max())
 
 
 def within(places: np.ndarray, box: np.ndarray) -> np.ndarray:
