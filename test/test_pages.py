@@ -31,6 +31,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
 import pytest
+from test_images import claimed_png
 
 from niom_ros.cli import main
 from niom_ros.drawings.pages import read_reference_picture
@@ -397,6 +398,10 @@ def with_image(target):
     return svg_file(f'{svg_elements(plate())}<image xlink:href="{target}" width="9" height="9"/>')
 
 
+def png_data(content):
+    return 'data:image/png;base64,' + base64.b64encode(content).decode()
+
+
 def bomb():
     levels = ''.join(
         f'<g id="l{i}">' + f'<use href="#l{i - 1}"/>' * 10 + '</g>' for i in range(1, 9)
@@ -428,6 +433,10 @@ BAD_FILES = {
     'refer to each other in a circle': svg_file('<g id="a"><use href="#a"/></g>'),
     'nested more than 100 deep': svg_file('<g>' * 200 + '</g>' * 200),
     'compressed: unpack it': b'\x1f\x8b\x08\x00',
+    'a picture in it cannot be used: the image has more pixels than': with_image(
+        png_data(claimed_png(60_000, 60_000))
+    ),
+    'a picture in it cannot be used: not an image': with_image('data:image/png;base64,AAAA'),
 }
 
 
@@ -438,13 +447,14 @@ def test_bad_files_are_refused_with_a_reason(read, words):
         read(BAD_FILES[words], name)
 
 
-def test_an_embedded_picture_is_drawn(read):
+def test_an_embedded_picture_is_drawn(read, monkeypatch):
     buffer = io.BytesIO()
     Image.new('RGB', (4, 4), (0, 0, 200)).save(buffer, 'PNG')
-    page = read(
-        with_image('data:image/png;base64,' + base64.b64encode(buffer.getvalue()).decode())
-    )
-    assert page.image[10, 10].tolist() == [0, 0, 200]
+    page = with_image(png_data(buffer.getvalue()))
+    assert read(page).image[10, 10].tolist() == [0, 0, 200]
+    monkeypatch.setattr('niom_ros.drawings.svg_pages.MAX_PIXELS', 15)
+    with pytest.raises(ImageError, match='its pictures have more than'):
+        read(page)
 
 
 @pytest.mark.parametrize('page_dpi', [-1.0, math.nan, math.inf])

@@ -12,9 +12,7 @@ from niom_ros.drawings.line_work import Piece
 from niom_ros.drawings.sheet import find_sheet
 from niom_ros.drawings.texts import find_drawn_texts
 
-MOST_PIECES = (
-    40_000  # of which lines are told apart; beyond it only texts of the file are left out
-)
+MOST_PIECES = 20_000  # that are told apart; of a page with more only texts are left out
 WHOLE_PAGE = 0.5  # of the page: an image that covers more is a scan of it
 
 

@@ -7,7 +7,7 @@ strokes, or oblique ticks. All lengths are fractions of the longer side of the p
 from collections.abc import Iterable
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import product
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -20,6 +20,8 @@ LONGEST_HEAD_ON_LINE = 0.45  # of the length of its line
 TOUCH = 0.0015  # what is closer than this meets on paper
 ALONG = np.cos(np.radians(12))
 LONGEST_OVERRUN = 0.02  # of an extension line beyond the dimension line
+LONGEST_TICK_OVERRUN = 0.006  # of a dimension line beyond its ticks
+MOST_HALVES = 500  # lines with one head among which those are sought that continue each other
 LEAST_ACROSS = np.cos(np.radians(50))  # between an extension line and its dimension line
 LONGEST_SHELF = 0.12  # of the line below the text of a leader
 REACH_OF_TEXT = 3.0  # heights of a text from its box to the line it belongs to
@@ -76,7 +78,7 @@ def find_dimensions(pieces: Sequence[Piece], text_boxes: np.ndarray) -> list[Dim
         if text_at_the_other_end(pieces[line], ends[0], text_boxes)
         or any(
             other != line and continues(pieces[line], ends[0], pieces[other], others[0])
-            for other, others in single
+            for other, others in single[:MOST_HALVES]
         )
     ]
     taken = {index for line, ends in found for index in (line, *members(ends))}
@@ -260,33 +262,36 @@ def distinct_tips(heads: Iterable[Head]) -> list[np.ndarray]:
 def ticks_of_lines(pieces: Sequence[Piece], lines: Sequence[int]) -> dict[int, list[Head]]:
     """Return for each line with oblique ticks across both its ends those ticks."""
     straight = [line for line in lines if pieces[line].is_straight]
-    short = [line for line in straight if pieces[line].extent < LONGEST_HEAD]
-    if not short:
+    ends = np.array([pieces[line].corners for line in straight]).reshape(-1, 2, 2)
+    lengths = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
+    directions = (ends[:, 1] - ends[:, 0]) / lengths[:, None]
+    middles = ends.mean(axis=1)
+    short = np.flatnonzero(lengths < LONGEST_HEAD)
+    if not len(short):
         return {}
-    ends = {line: pieces[line].corners for line in straight}
-    middles = np.array([ends[line].mean(axis=0) for line in short])
-    tree = cKDTree(middles)
+    tree = cKDTree(middles[short])
+    at_ends: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
+    for side in (0, 1):
+        near = tree.query_ball_point(ends[:, side], LONGEST_TICK_OVERRUN)
+        line = np.repeat(np.arange(len(straight)), [len(found) for found in near])
+        tick = short[np.concatenate([np.array(found, int) for found in near])]
+        slope = np.abs((directions[line] * directions[tick]).sum(axis=1))
+        offset = middles[tick] - ends[line, side]
+        aside = directions[line, 0] * offset[:, 1] - directions[line, 1] * offset[:, 0]
+        fits = (np.cos(np.radians(62)) < slope) & (slope < np.cos(np.radians(28)))
+        fits &= (np.abs(aside) < 0.05 * lengths[tick]) & (lengths[tick] < 0.3 * lengths[line])
+        for one, its_tick in zip(line[fits].tolist(), tick[fits].tolist(), strict=True):
+            at_ends[side].setdefault(one, []).append(its_tick)
     found = {}
-    for line in straight:
-        start, stop = ends[line]
-        length = float(np.linalg.norm(stop - start))
-        at_ends = []
-        for end in (start, stop):
-            ticks = []
-            for which in tree.query_ball_point(end, LONGEST_OVERRUN):
-                tick = short[which]
-                along = ends[tick][1] - ends[tick][0]
-                size = float(np.linalg.norm(along))
-                slope = abs(along @ (stop - start)) / size / length
-                aside = abs(cross((stop - start) / length, middles[which] - end))
-                oblique = np.cos(np.radians(62)) < slope < np.cos(np.radians(28))
-                if tick != line and size < 0.3 * length and oblique and aside < 0.1 * size:
-                    ticks.append((tick, along / size, middles[which]))
-            at_ends.append(ticks)
-        for first, direction, place in at_ends[0]:
-            for second, other, there in at_ends[1]:
-                if first != second and abs(direction @ other) > ALONG:
-                    found[line] = [Head((first,), place, place), Head((second,), there, there)]
+    for one in at_ends[0].keys() & at_ends[1].keys():
+        for first, second in product(at_ends[0][one], at_ends[1][one]):
+            parallel = abs(directions[first] @ directions[second]) > ALONG
+            alike = abs(lengths[first] - lengths[second]) < 0.1 * lengths[first]
+            if first != second and parallel and alike:
+                found[straight[one]] = [
+                    Head((straight[tick],), middles[tick], middles[tick])
+                    for tick in (first, second)
+                ]
     return found
 
 
@@ -355,11 +360,13 @@ def densified(piece: Piece) -> np.ndarray:
     points = piece.points
     if piece.closed:
         points = np.vstack([points, points[:1]])
-    parts = []
-    for start, stop in pairwise(points):
-        count = min(2000, int(np.linalg.norm(stop - start) / TOUCH) + 1)
-        parts.append(start + (stop - start) * np.linspace(0, 1, count, endpoint=False)[:, None])
-    return np.concatenate([*parts, points[-1:]])
+    steps = np.diff(points, axis=0)
+    lengths = np.linalg.norm(steps, axis=1)
+    counts = np.minimum(2000, (lengths / TOUCH).astype(int) + 1)
+    which = np.repeat(np.arange(len(steps)), counts)
+    within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    dense = points[which] + steps[which] * (within / counts[which])[:, None]
+    return np.concatenate([dense, points[-1:]])
 
 
 def boxes_around(place: np.ndarray, boxes: np.ndarray) -> np.ndarray:

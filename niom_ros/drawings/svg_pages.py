@@ -3,11 +3,13 @@
 A file is never trusted to name another one: nothing but the file itself is read.
 """
 
+from base64 import b64decode
 from collections.abc import Mapping
 from collections.abc import Set
 from copy import deepcopy
 from dataclasses import dataclass
 import re
+from urllib.parse import unquote_to_bytes
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -21,6 +23,7 @@ from niom_ros.drawings.line_work import shapes_of
 from niom_ros.drawings.line_work import SubPath
 from niom_ros.matching.images import decode_image
 from niom_ros.matching.images import ImageError
+from niom_ros.matching.images import MAX_PIXELS
 from niom_ros.matching.images import reason
 
 SVG = '{http://www.w3.org/2000/svg}'
@@ -280,30 +283,44 @@ def check_xml(data: bytes) -> None:
 
 
 def check_references(root: ElementTree.Element) -> None:
-    """Refuse scripts and whatever names another file."""
+    """Refuse scripts, whatever names another file, and embedded pictures that are too large."""
+    pixels = 0
     for element in root.iter():
         name = name_of(element)
         if name == 'script':
             raise ImageError('it contains a script: save it as plain SVG')
         for key, value in element.attrib.items():
             if local_name(key) == 'href' and name != 'a' and element.tag.startswith(SVG):
-                check_href(name, value)
+                pixels += checked_href(name, value)
             check_urls(value)
+        if pixels > MAX_PIXELS:
+            raise ImageError(
+                f'its pictures have more than {MAX_PIXELS // 10**6} million pixels: '
+                'scale them down'
+            )
         if name == 'style':
             if '@import' in (element.text or '').lower():
                 raise ImageError('it imports styles from another file: save it as plain SVG')
             check_urls(element.text or '')
 
 
-def check_href(name: str, value: str) -> None:
-    """Refuse a link that leads out of the file; embedded pictures must not be too large."""
+def checked_href(name: str, value: str) -> int:
+    """Refuse a link that leads out of the file; return the pixels of an embedded picture."""
     value = value.strip()
     if value.startswith('#') or not value:
-        return
+        return 0
     if name not in ('image', 'feImage') or not PICTURE_DATA.match(value):
         raise ImageError(
             f'<{name}> refers to something outside of the file ({value[:60]}): embed it'
         )
+    head, _, data = value.partition(',')
+    try:
+        content = b64decode(data) if head.endswith(';base64') else unquote_to_bytes(data)
+        # resvg would take memory for as many pixels as the picture claims to have.
+        picture = decode_image(content)
+    except (ValueError, ImageError) as error:
+        raise ImageError(f'a picture in it cannot be used: {reason(error)}') from None
+    return picture.shape[0] * picture.shape[1]
 
 
 def check_urls(text: str) -> None:

@@ -65,6 +65,7 @@ def find_drawn_texts(pieces: Sequence[Piece], without: set[int]) -> list[DrawnTe
         return []
     alone = touching_nothing(pieces, small, without)
     letters = letters_of(pieces, alone)
+    boxes = np.array([pieces[index].box for index in alone]).reshape(-1, 4)
     texts = []
     for upright in (True, False):
         rows = rows_of(letters, upright)
@@ -74,7 +75,7 @@ def find_drawn_texts(pieces: Sequence[Piece], without: set[int]) -> list[DrawnTe
         for row in rows:
             as_tall = any(abs(tallest(row, across) / height - 1) < 0.1 for height in heights)
             if any(row is one for one in sure) or as_tall:
-                texts.append(text_of(row, pieces, alone))
+                texts.append(text_of(row, alone, boxes))
         used = {index for text in texts for index in text.pieces}
         letters = [letter for letter in letters if not used.intersection(letter.pieces)]
     return texts
@@ -114,8 +115,8 @@ def letters_of(pieces: Sequence[Piece], small: Sequence[int]) -> list[Letter]:
         ),
     )
     letters = []
-    for label in range(labels.max() + 1):
-        own = [small[int(which)] for which in np.flatnonzero(labels == label)]
+    for group in grouped(labels):
+        own = [small[which] for which in group]
         corners = np.array([pieces[index].box for index in own])
         box = np.concatenate([corners[:, :2].min(axis=0), corners[:, 2:].max(axis=0)])
         if SMALLEST_LETTER <= (box[2:] - box[:2]).max() <= TALLEST_LETTER:
@@ -136,6 +137,13 @@ def joined(
     ones = np.ones(int(linked.sum()))
     graph = coo_matrix((ones, (first[linked], second[linked])), shape=(count, count))
     return connected_components(graph, directed=False)[1]
+
+
+def grouped(labels: np.ndarray) -> list[list[int]]:
+    """Return the places of each label."""
+    order = np.argsort(labels, kind='stable')
+    cuts = np.flatnonzero(np.diff(labels[order])) + 1
+    return [group.tolist() for group in np.split(order, cuts)]
 
 
 def is_round(members: Sequence[Piece]) -> bool:
@@ -183,11 +191,7 @@ def rows_of(letters: Sequence[Letter], upright: bool) -> list[list[Letter]]:
         )
 
     labels = joined(boxes, belong)
-    rows = [
-        [letters[int(which)] for which in np.flatnonzero(labels == label)]
-        for label in range(labels.max() + 1)
-    ]
-    return [row for row in rows if len(row) > 1]
+    return [[letters[which] for which in row] for row in grouped(labels) if len(row) > 1]
 
 
 def is_surely_text(row: Sequence[Letter]) -> bool:
@@ -205,16 +209,12 @@ def tallest(row: Sequence[Letter], across: int) -> float:
     return float(max(letter.size[across] for letter in row))
 
 
-def text_of(row: Sequence[Letter], pieces: Sequence[Piece], small: Sequence[int]) -> DrawnText:
+def text_of(row: Sequence[Letter], small: Sequence[int], small_boxes: np.ndarray) -> DrawnText:
     """Return a row of letters with the dots and accents between them."""
     boxes = np.array([letter.box for letter in row])
     box = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
     own = {index for letter in row for index in letter.pieces}
     around = 0.3 * float((box[2:] - box[:2]).min())
-    own |= {
-        index
-        for index in small
-        if (pieces[index].box[:2] >= box[:2] - around).all()
-        and (pieces[index].box[2:] <= box[2:] + around).all()
-    }
+    inside = (small_boxes[:, :2] >= box[:2] - around) & (small_boxes[:, 2:] <= box[2:] + around)
+    own.update(small[int(which)] for which in np.flatnonzero(np.all(inside, axis=1)))
     return DrawnText(frozenset(own), box)
