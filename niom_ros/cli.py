@@ -92,11 +92,24 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_match(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser('match', help='find a reference in an image')
-    command.add_argument('reference', metavar='REFERENCE', help='image file: what to look for')
+    command.add_argument(
+        'reference', metavar='REFERENCE', help='image, PDF or SVG file: what to look for'
+    )
     command.add_argument('image', metavar='IMAGE', help='image file: where to look')
     command.add_argument('-o', '--output', type=Path, help='write a picture of the matches')
     command.add_argument('--json', type=Path, help='write the result with all points')
     command.add_argument('--label', default='', help='what the reference shows, in words')
+    command.add_argument(
+        '--page', type=int, default=0, metavar='N', help='page of the reference, from 0'
+    )
+    command.add_argument(
+        '--page-dpi',
+        type=float,
+        default=0.0,
+        metavar='DPI',
+        help='pixels per inch at which to draw a PDF or SVG reference. Default: its longer side '
+        'has 1600 pixels.',
+    )
     for parameter in MATCH_OPTIONS:
         _add_parameter(command, parameter)
     command.set_defaults(run=match)
@@ -149,6 +162,8 @@ def match(arguments: argparse.Namespace) -> int:
         arguments.label,
         arguments.output,
         arguments.json,
+        arguments.page,
+        arguments.page_dpi,
     )
     return 0 if found else 3
 

@@ -6,6 +6,13 @@ import signal
 import subprocess
 import time
 
+from blueprints import blueprint
+from blueprints import frame
+from blueprints import pdf_file
+from blueprints import pdf_operators
+from blueprints import plate
+from blueprints import svg_elements
+from blueprints import svg_file
 import cv2
 from matcher_bench import Bench
 from matcher_bench import FAST
@@ -155,6 +162,8 @@ def bad_requests(tmp_path):
     """Return what each bad request must be answered, with its error code and its fields."""
     (tmp_path / 'text.png').write_text('this is not an image')
     (tmp_path / 'large.pgm').write_bytes(b'P5 20000 20000 255\n')
+    (tmp_path / 'page.pdf').write_bytes(pdf_file([pdf_operators(plate())]))
+    page = str(tmp_path / 'page.pdf')
     plain = rgb_to_message(np.full((200, 200, 3), 255, np.uint8), Header())
     picture = rgb_to_message(example_photo('chelsea'), Header())
     height, width = picture.height, picture.width
@@ -225,7 +234,11 @@ def bad_requests(tmp_path):
         ('at most 1000', answer.BAD_REQUEST, {'image': picture, **landmark('a', 5.0, 1001)}),
         ('physical_width is', answer.BAD_REQUEST, {'image': picture, 'physical_width': -0.3}),
         ('physical_width is', answer.BAD_REQUEST, {'image': picture, 'physical_width': math.inf}),
-        ('page_dpi is not', answer.BAD_REQUEST, {'image': picture, 'page_dpi': 300.0}),
+        ('page_dpi is only for files', answer.BAD_REQUEST, {'image': picture, 'page_dpi': 300.0}),
+        ('page_dpi is nan', answer.BAD_REQUEST, {'path': page, 'page_dpi': math.nan}),
+        ('page_dpi is -1', answer.BAD_REQUEST, {'path': page, 'page_dpi': -1.0}),
+        ('use at most 719 dpi', answer.BAD_IMAGE, {'path': page, 'page_dpi': 1e6}),
+        ('it has 1 page', answer.BAD_IMAGE, {'path': page, 'page': 1}),
     ]
 
 
@@ -249,6 +262,27 @@ def test_an_image_from_before_1970_is_answered_like_any_other(bench, with_refere
     result = bench.results.wait_for(lambda m: m.header.stamp.sec == -1, 'the result')
     assert result.homography.status == Homography.OK
     assert bench.result_of(image).homography.status == Homography.OK
+
+
+def test_a_reference_from_a_page_of_a_blueprint(bench, tmp_path):
+    file = tmp_path / 'plate.pdf'
+    file.write_bytes(pdf_file(['', pdf_operators(blueprint())]))
+    answer = bench.set_reference(id='plate', path=str(file), page=1)
+    assert answer.success, answer.message
+    assert (answer.width, answer.height) == (1600, 1131)
+    assert answer.kind == SetReference.Request.KIND_DRAWING
+    assert answer.warnings[0] == (
+        'left out of page 1: 11 texts, 6 dimension lines, 2 centre lines, frame, title block'
+    )
+    empty = bench.set_reference(id='plate', path=str(file), page=0)
+    assert empty.error == empty.BAD_IMAGE
+    assert 'page 0 is empty' in empty.message
+    file = tmp_path / 'plate.svg'
+    file.write_text(svg_file(svg_elements([*plate(), *frame()])))
+    answer = bench.set_reference(id='plate', path=str(file), page_dpi=100.0)
+    assert answer.success, answer.message
+    assert (answer.width, answer.height) == (1169, 827)
+    assert answer.warnings[0] == 'left out of page 0: frame'
 
 
 def test_a_reference_from_a_file_or_from_the_camera(bench, coffee_file, view):

@@ -27,6 +27,7 @@ import cv2
 import numpy as np
 import yaml
 
+from niom_ros.drawings.pages import read_reference_picture
 from niom_ros.durable_files import write_atomically
 from niom_ros.errors import UserError
 from niom_ros.guidance.landmarks import Landmark
@@ -42,7 +43,7 @@ from niom_ros.semantics.scene import MarkedObject
 
 PICTURES = 'pictures'
 SELECTED = 'selected'
-IMAGE_SUFFIXES = ('.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.bmp')
+IMAGE_SUFFIXES = ('.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.bmp', '.pdf', '.svg')
 YAML_SUFFIXES = ('.yaml', '.yml')
 PICTURE_FIELDS = ('image', 'mask')
 LOCK = '.lock'
@@ -50,7 +51,8 @@ LARGEST_YAML = 1_000_000  # bytes
 SIMPLE = (str, int, float, bool)  # values of YAML that are not built of others
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
-    'id', 'label', 'kind', 'image', 'mask', 'region', 'objects', 'landmarks', 'physical_width',
+    'id', 'label', 'kind', 'image', 'page', 'page_dpi', 'mask', 'region', 'objects', 'landmarks',
+    'physical_width',
 )  # fmt: skip
 
 
@@ -189,9 +191,15 @@ def read_reference(path: str | Path) -> GivenReference:
     """Read a reference from an image, which is then named like the file, or from a YAML file."""
     file = Path(path).expanduser()
     if file.suffix not in YAML_SUFFIXES:
-        return GivenReference(read_image(file), file.stem)
+        picture = read_reference_picture(file)
+        return GivenReference(picture.image, file.stem, notes=picture.notes)
     described = read_description(file)
-    image = read_image(beside(file, described.get('image')))
+    picture = read_reference_picture(
+        beside(file, described.get('image')),
+        page_in(described),
+        number(described.get('page_dpi', 0.0), 'page_dpi'),
+    )
+    image = picture.image
     mask = described.get('mask')
     try:
         return GivenReference(
@@ -204,6 +212,7 @@ def read_reference(path: str | Path) -> GivenReference:
             objects=objects_in(described, (image.shape[1], image.shape[0])),
             landmarks=landmarks_in(described),
             physical_width=number(described.get('physical_width', 0.0), 'physical_width'),
+            notes=picture.notes,
         )
     except UserError as error:
         raise type(error)(f'{file}: {error}') from None
@@ -269,6 +278,14 @@ def kind_in(described: Mapping[str, Any]) -> bool | None:
     if kind not in KINDS:
         raise BadReference(f"kind is '{kind[:40]}': use one of {', '.join(KINDS)}")
     return KINDS[kind]
+
+
+def page_in(described: Mapping[str, Any]) -> int:
+    """Return the number of the page."""
+    page = number(described.get('page', 0), 'page')
+    if page < 0 or page != int(page):
+        raise BadReference(f'page is {page:g}: pages are counted from 0')
+    return int(page)
 
 
 def region_in(described: Mapping[str, Any]) -> Box | None:

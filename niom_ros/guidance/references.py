@@ -39,6 +39,7 @@ class GivenReference:
     objects: tuple[MarkedObject, ...] = ()
     landmarks: tuple[Landmark, ...] = ()
     physical_width: float = 0.0  # metres across the whole picture; 0: unknown
+    notes: tuple[str, ...] = ()  # what was left out of its page, for whoever gave it
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import torch
 
+from niom_ros.drawings.pages import read_reference_picture
 from niom_ros.errors import UserError
 from niom_ros.matching.images import read_image
 from niom_ros.matching.images import reason
@@ -30,16 +31,21 @@ def match_files(
     label: str = '',
     picture: Path | None = None,
     json_file: Path | None = None,
+    page: int = 0,
+    page_dpi: float = 0.0,
 ) -> bool:
     """Find the reference in the image, report it, and return whether it was found."""
     torch.set_num_threads(default_threads())
-    reference_image, image = read_image(reference_path), read_image(image_path)
+    picture_of_reference = read_reference_picture(reference_path, page, page_dpi)
+    image = read_image(image_path)
     pipeline = Pipeline(settings)
     reference = pipeline.prepare(
-        reference_image, None, options.limits.min_inliers, Hints(label=label)
+        picture_of_reference.image, None, options.limits.min_inliers, Hints(label=label)
     )
     outcome = pipeline.match(reference, image, options)
     verdict = outcome.verdict
+    for note in picture_of_reference.notes:
+        print(note)
     print(f'{verdict.status.name}: {verdict.message}')
     if options.weighting.kind != 'none':
         print(f'reference weights from {outcome.reference_weights.source}')

@@ -39,6 +39,17 @@ def check_size(width: int, height: int) -> None:
 
 def read_image(path: str | Path, page: int = 0) -> np.ndarray:
     """Read an image file as RGB; transparent parts become white, like paper."""
+    path = regular_file(path)
+    try:
+        return decoded(path, page, as_the_camera_was_held=True)
+    except ImageError as error:
+        raise ImageError(f'{path}: {error}') from None
+    except PermissionError:
+        raise ImageError(f'{path} may not be read by this user: change its permissions') from None
+
+
+def regular_file(path: str | Path) -> Path:
+    """Return the path of a file that can be opened without waiting, its home folder filled in."""
     path = Path(path)
     try:
         path = path.expanduser()
@@ -51,12 +62,7 @@ def read_image(path: str | Path, page: int = 0) -> np.ndarray:
         raise ImageError(f'{path} is a folder: name an image file in it')
     if not stat.S_ISREG(mode):
         raise ImageError(f'{path} is not a regular file')
-    try:
-        return decoded(path, page, as_the_camera_was_held=True)
-    except ImageError as error:
-        raise ImageError(f'{path}: {error}') from None
-    except PermissionError:
-        raise ImageError(f'{path} may not be read by this user: change its permissions') from None
+    return path
 
 
 def decode_image(data: bytes) -> np.ndarray:

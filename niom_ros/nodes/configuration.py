@@ -87,7 +87,7 @@ def configure(
         if folder is not None:
             loader.load_folder(folder, report)
         if values['reference_path']:
-            library.choose(loader.load(values['reference_path']).id)
+            library.choose(loader.load(values['reference_path'], report).id)
         outputs = Outputs(node)
     except BaseException:
         if folder is not None:
@@ -120,9 +120,11 @@ class ReferenceLoader:
         self._pipeline = pipeline
         self._fewest_keypoints = fewest_keypoints
 
-    def load(self, file: str | Path) -> NamedReference:
+    def load(self, file: str | Path, report: Callable[[str], None]) -> NamedReference:
         """Load a reference, in place of an earlier one of its name."""
         given = read_reference(file)
+        for note in given.notes:
+            report(f'{file}: {note}')
         reference = given.prepared_by(self._pipeline, self._fewest_keypoints)
         return self._library.add(given, reference, str(file))
 
@@ -133,7 +135,7 @@ class ReferenceLoader:
             try:
                 if name in known:
                     raise BadReference(f"{file} and {known[name]} are both '{name}': rename one")
-                known[self.load(file).id] = file
+                known[self.load(file, report).id] = file
             except UserError as error:
                 report(f'a reference was left out: {error}')
         selected = folder.selected()

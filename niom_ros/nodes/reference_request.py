@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import Image
 
+from niom_ros.drawings.pages import problem_with_dpi
+from niom_ros.drawings.pages import ReferencePicture
 from niom_ros.errors import UserError
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.folder import FolderError
@@ -42,8 +44,11 @@ def check_request(request: SetReference.Request) -> None:
     pictures = [is_given(request.image), bool(request.path), request.use_current_frame]
     if pictures.count(True) != 1:
         raise BadReference('give exactly one of image, path and use_current_frame')
-    if request.page and not request.path:
-        raise BadReference('page is only for files: leave it 0')
+    for field in ('page', 'page_dpi'):
+        if getattr(request, field) and not request.path:
+            raise BadReference(f'{field} is only for files: leave it 0')
+    if problem := problem_with_dpi(request.page_dpi):
+        raise BadReference(problem)
     if request.kind > SetReference.Request.KIND_DRAWING:
         raise BadReference(f'kind {request.kind} is unknown: use one of the KIND constants')
     check_count('objects', request.objects, MOST_OBJECTS)
@@ -54,19 +59,15 @@ def check_request(request: SetReference.Request) -> None:
             f'{len(request.landmark_x)} landmark_x and {len(request.landmark_y)} landmark_y: '
             'give as many of each'
         )
-    for field, value in (
-        ('page_dpi', request.page_dpi),
-        ('do_rectify of the region', request.region.do_rectify),
-    ):
-        if value:
-            raise BadReference(f'{field} is not supported by this version')
+    if request.region.do_rectify:
+        raise BadReference('do_rectify of the region is not supported by this version')
 
 
-def given_reference(request: SetReference.Request, picture: np.ndarray) -> GivenReference:
+def given_reference(request: SetReference.Request, picture: ReferencePicture) -> GivenReference:
     """Return the reference that a request gives, with the picture that it asks for."""
-    size = picture.shape[1], picture.shape[0]
+    size = picture.image.shape[1], picture.image.shape[0]
     return GivenReference(
-        picture,
+        picture.image,
         id=request.id or 'default',
         label=request.label,
         drawing=KINDS.get(request.kind),
@@ -80,6 +81,7 @@ def given_reference(request: SetReference.Request, picture: np.ndarray) -> Given
             map(Landmark, request.landmark_names, request.landmark_x, request.landmark_y)
         ),
         physical_width=request.physical_width,
+        notes=picture.notes,
     )
 
 
@@ -120,6 +122,7 @@ def fill_answer(response: SetReference.Response, named: NamedReference) -> None:
     response.matchability = reference.matchability
     response.objects = object_messages(build, reference.scene)
     response.weights_from = reference.scene.source
+    response.warnings += named.given.notes
     if reference.matchability < POOR_MATCHABILITY:
         response.warnings.append(
             f'only {len(reference.features)} distinct points: it will be hard to find'

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 
+from niom_ros.drawings.pages import read_reference_picture
+from niom_ros.drawings.pages import ReferencePicture
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.rotation import Rotation
-from niom_ros.matching.images import read_image
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.reference_request import check_request
 from niom_ros.nodes.reference_request import fill_answer
@@ -99,12 +100,12 @@ class ReferenceServices:
 
     def _requested_picture(
         self, request: SetReference.Request, response: SetReference.Response
-    ) -> np.ndarray:
+    ) -> ReferencePicture:
         if request.path:
-            return read_image(request.path, request.page)
+            return read_reference_picture(request.path, request.page, request.page_dpi)
         if request.use_current_frame:
-            return self._current_frame(response)
-        return message_to_rgb(request.image)
+            return ReferencePicture(self._current_frame(response))
+        return ReferencePicture(message_to_rgb(request.image))
 
     def _current_frame(self, response: SetReference.Response) -> np.ndarray:
         """Return what the camera sees now, upright."""

@@ -117,6 +117,9 @@ def replay(job: Replay) -> bool:
 def given_references(job: Replay) -> list[GivenReference]:
     """Read the references from their files."""
     given = [read_reference(file) for file in job.references]
+    for reference in given:
+        for note in reference.notes:
+            print(f'{reference.id}: {note}')
     for name, count in Counter(reference.id for reference in given).items():
         if count > 1:
             raise BadReference(f"{count} references are named '{name}': rename all but one")

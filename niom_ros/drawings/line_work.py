@@ -1,0 +1,123 @@
+"""What is drawn on a page, in one form for all kinds of files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import cv2
+import numpy as np
+
+POINTS_PER_CURVE = 10
+CORNER_TOLERANCE = 4e-4  # of the longer side of the page: bends below it are no corners
+
+
+class Kind(Enum):
+    """What a piece of a page is to the program that wrote the page."""
+
+    LINES = 'lines'
+    TEXT = 'text'
+    IMAGE = 'image'
+
+
+@dataclass(frozen=True)
+class SubPath:
+    """A line that a pen draws without being lifted, in the coordinates of its file."""
+
+    start: tuple[float, float]
+    steps: tuple[tuple[float, ...], ...]  # 2 numbers: a straight line there; 6: a Bezier curve
+    closed: bool
+
+    def flattened(self, matrix: np.ndarray) -> np.ndarray:
+        """Return it as points (n x 2), moved by a matrix (2 x 3)."""
+        parts = [np.array([self.start])]
+        last = self.start
+        for step in self.steps:
+            if len(step) == 2:
+                parts.append(np.array([step]))
+            else:
+                parts.append(BLENDS @ np.array([*last, *step]).reshape(4, 2))
+            last = step[-2], step[-1]
+        points = np.concatenate(parts)
+        return points @ matrix[:, :2].T + matrix[:, 2]
+
+
+def blends() -> np.ndarray:
+    """Return how much each control point of a Bezier curve counts along it (n x 4)."""
+    t = np.linspace(0, 1, POINTS_PER_CURVE + 1)[1:, None]
+    return np.hstack([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3])
+
+
+BLENDS = blends()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a page that is drawn, or left out, as a whole.
+
+    All lengths are fractions of the longer side of the page, y points down.
+    """
+
+    points: np.ndarray  # n x 2; of texts and images: the corners of what they cover
+    kind: Kind = Kind.LINES
+    closed: bool = False
+    filled: bool = False
+    has_holes: bool = False
+    line_width: float = 0.0  # 0: its outline is not drawn
+    dash_pattern: int = 0  # lengths after which it repeats; 0: not dashed
+    pointed: tuple[bool, bool] = (False, False)  # whether the file puts arrow heads on its ends
+
+    @cached_property
+    def box(self) -> np.ndarray:
+        """Return left, top, right and bottom."""
+        return np.concatenate([self.points.min(axis=0), self.points.max(axis=0)])
+
+    @property
+    def extent(self) -> float:
+        """Return the longer side of its box."""
+        return float(max(self.box[2] - self.box[0], self.box[3] - self.box[1]))
+
+    @cached_property
+    def corners(self) -> np.ndarray:
+        """Return its points without those on straight lines between others (n x 2)."""
+        points = self.points.astype(np.float32)
+        tolerance = min(CORNER_TOLERANCE, 0.03 * max(self.extent, 1e-9))
+        if self.closed and len(points) > 1 and np.allclose(points[0], points[-1], atol=1e-6):
+            points = points[:-1]
+        return cv2.approxPolyDP(points, tolerance, self.closed)[:, 0].astype(np.float64)
+
+    @property
+    def is_straight(self) -> bool:
+        """Tell whether it is one straight line."""
+        if self.kind is not Kind.LINES or self.filled or not self.line_width:
+            return False
+        return len(self.corners) == 2
+
+    @cached_property
+    def is_rectangle(self) -> bool:
+        """Tell whether it is a rectangle parallel to the sides of the page."""
+        if self.kind is not Kind.LINES or not self.closed or len(self.corners) != 4:
+            return False
+        sides = np.roll(self.corners, -1, axis=0) - self.corners
+        return bool((np.abs(sides).min(axis=1) < 0.005 * np.abs(sides).max()).all())
+
+
+def shapes_of(sub_paths: Sequence[np.ndarray]) -> list[list[int]]:
+    """Return which sub-paths of a filled path make a shape together: those whose boxes overlap."""
+    boxes = np.array([[*points.min(axis=0), *points.max(axis=0)] for points in sub_paths])
+    finished: list[list[int]] = []
+    growing: list[tuple[list[int], np.ndarray]] = []
+    for index in np.argsort(boxes[:, 0], kind='stable'):
+        box, members = boxes[index], [int(index)]
+        apart = []
+        for others, around in growing:
+            if around[2] < box[0]:
+                finished.append(others)
+            elif around[1] <= box[3] and box[1] <= around[3]:
+                members = others + members
+                corners = np.minimum(box[:2], around[:2]), np.maximum(box[2:], around[2:])
+                box = np.concatenate(corners)
+            else:
+                apart.append((others, around))
+        growing = [*apart, (members, box)]
+    return finished + [members for members, _ in growing]
