@@ -34,11 +34,11 @@ import pytest
 from test_images import claimed_png
 
 from niom_ros.cli import main
-from niom_ros.drawings.pages import read_reference_picture
-from niom_ros.drawings.svg_paths import as_path_data
-from niom_ros.drawings.svg_paths import path_data
 from niom_ros.guidance.folder import read_reference
 from niom_ros.matching.images import ImageError
+from niom_ros.pages.reading import read_reference_picture
+from niom_ros.pages.svg_paths import as_path_data
+from niom_ros.pages.svg_paths import path_data
 
 FAST = 72.0  # pixels per inch, where they do not matter
 ALL = 'left out of page 0: 11 texts, 6 dimension lines, 2 centre lines, frame, title block'
@@ -266,7 +266,7 @@ def hatching():
 def test_nothing_of_an_object_alone_is_left_out(read, write, parts, monkeypatch):
     page = read(write(parts))
     assert page.notes == ()
-    monkeypatch.setattr('niom_ros.drawings.annotations.MOST_PIECES', 0)  # nothing is looked for
+    monkeypatch.setattr('niom_ros.pages.annotations.MOST_PIECES', 0)  # nothing is looked for
     assert_shows(page.image, read(write(parts)).image)
 
 
@@ -298,7 +298,7 @@ def test_a_scan_is_told(read):
 
 
 def test_too_many_lines_are_told(read, monkeypatch):
-    monkeypatch.setattr('niom_ros.drawings.annotations.MOST_PIECES', 20)
+    monkeypatch.setattr('niom_ros.pages.annotations.MOST_PIECES', 20)
     page = read(as_pdf(blueprint()))
     assert page.notes[0] == 'left out of page 0: 11 texts'
     assert 'too many to tell dimension lines' in page.notes[1]
@@ -452,7 +452,7 @@ def test_an_embedded_picture_is_drawn(read, monkeypatch):
     Image.new('RGB', (4, 4), (0, 0, 200)).save(buffer, 'PNG')
     page = with_image(png_data(buffer.getvalue()))
     assert read(page).image[10, 10].tolist() == [0, 0, 200]
-    monkeypatch.setattr('niom_ros.drawings.svg_pages.MAX_PIXELS', 15)
+    monkeypatch.setattr('niom_ros.pages.svg.MAX_PIXELS', 15)
     with pytest.raises(ImageError, match='its pictures have more than'):
         read(page)
 
@@ -469,14 +469,14 @@ def test_a_page_of_too_many_pixels_is_refused_before_it_is_drawn(read, write, mo
         ImageError, match=r'at 2000 dpi the page has 23386 x 16535 pixels.*at most 719 dpi'
     ):
         read(write(plate()), page_dpi=2000.0)
-    monkeypatch.setattr('niom_ros.drawings.pages.MAX_PIXELS', 860_000)
+    monkeypatch.setattr('niom_ros.pages.reading.MAX_PIXELS', 860_000)
     with pytest.raises(ImageError, match='use at most 94 dpi'):
         read(write(plate()), page_dpi=95.0)
     assert read(write(plate()), page_dpi=94.0).image.size < 3 * 860_000
 
 
 def test_files_that_are_too_large_are_not_read(read, monkeypatch):
-    monkeypatch.setattr('niom_ros.drawings.pages.LARGEST_SVG', 1_000_000)
+    monkeypatch.setattr('niom_ros.pages.reading.LARGEST_SVG', 1_000_000)
     with pytest.raises(ImageError, match='2 MB, more than the limit of 1 MB'):
         read(svg_file(' ' * 2_000_000), 'page.svg')
 

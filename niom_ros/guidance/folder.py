@@ -27,7 +27,6 @@ import cv2
 import numpy as np
 import yaml
 
-from niom_ros.drawings.pages import read_reference_picture
 from niom_ros.durable_files import write_atomically
 from niom_ros.errors import UserError
 from niom_ros.guidance.landmarks import Landmark
@@ -39,6 +38,7 @@ from niom_ros.guidance.references import MOST_OBJECTS
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.images import read_image
 from niom_ros.matching.images import reason
+from niom_ros.pages.reading import read_reference_picture
 from niom_ros.semantics.scene import MarkedObject
 
 PICTURES = 'pictures'

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import Image
 
-from niom_ros.drawings.pages import problem_with_dpi
-from niom_ros.drawings.pages import ReferencePicture
 from niom_ros.errors import UserError
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.folder import FolderError
@@ -25,6 +23,8 @@ from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.msg import ReferenceInfo
 from niom_ros.nodes.ros_messages import build
+from niom_ros.pages.reading import problem_with_dpi
+from niom_ros.pages.reading import ReferencePicture
 from niom_ros.srv import SetReference
 
 POOR_MATCHABILITY = 0.2

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 
-from niom_ros.drawings.pages import read_reference_picture
-from niom_ros.drawings.pages import ReferencePicture
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.rotation import Rotation
 from niom_ros.nodes.configuration import Configured
@@ -22,6 +20,8 @@ from niom_ros.nodes.reference_request import NoCameraImage
 from niom_ros.nodes.reference_request import NotReady
 from niom_ros.nodes.reference_request import reference_info
 from niom_ros.nodes.reference_request import refusal
+from niom_ros.pages.reading import read_reference_picture
+from niom_ros.pages.reading import ReferencePicture
 from niom_ros.srv import ListReferences
 from niom_ros.srv import RemoveReference
 from niom_ros.srv import SelectReference

@@ -13,8 +13,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from niom_ros.drawings.line_work import Kind
-from niom_ros.drawings.line_work import Piece
+from niom_ros.pages.line_work import Kind
+from niom_ros.pages.line_work import Piece
 
 TALLEST_LETTER = 0.035
 SMALLEST_LETTER = 0.003

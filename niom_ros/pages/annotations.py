@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from niom_ros.drawings.arrows import find_dimensions
-from niom_ros.drawings.centre_lines import find_centre_lines
-from niom_ros.drawings.line_work import Kind
-from niom_ros.drawings.line_work import Piece
-from niom_ros.drawings.sheet import find_sheet
-from niom_ros.drawings.texts import find_drawn_texts
+from niom_ros.pages.arrows import find_dimensions
+from niom_ros.pages.centre_lines import find_centre_lines
+from niom_ros.pages.line_work import Kind
+from niom_ros.pages.line_work import Piece
+from niom_ros.pages.sheet import find_sheet
+from niom_ros.pages.texts import find_drawn_texts
 
 MOST_PIECES = 20_000  # that are told apart; of a page with more only texts are left out
 WHOLE_PAGE = 0.5  # of the page: an image that covers more is a scan of it

@@ -12,8 +12,8 @@ from itertools import product
 import numpy as np
 from scipy.spatial import cKDTree
 
-from niom_ros.drawings.line_work import Kind
-from niom_ros.drawings.line_work import Piece
+from niom_ros.pages.line_work import Kind
+from niom_ros.pages.line_work import Piece
 
 SHORTEST_HEAD, LONGEST_HEAD = 0.002, 0.05
 LONGEST_HEAD_ON_LINE = 0.45  # of the length of its line

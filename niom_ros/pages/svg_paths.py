@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from niom_ros.drawings.line_work import SubPath
+from niom_ros.pages.line_work import SubPath
 
 NUMBER = re.compile(r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?')
 TOKEN = re.compile(rf'([MmLlHhVvCcSsQqTtAaZz])|({NUMBER.pattern})')

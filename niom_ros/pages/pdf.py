@@ -13,12 +13,12 @@ import numpy as np
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from niom_ros.drawings.line_work import Kind
-from niom_ros.drawings.line_work import Piece
-from niom_ros.drawings.line_work import shapes_of
-from niom_ros.drawings.line_work import SubPath
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import reason
+from niom_ros.pages.line_work import Kind
+from niom_ros.pages.line_work import Piece
+from niom_ros.pages.line_work import shapes_of
+from niom_ros.pages.line_work import SubPath
 
 POINTS_PER_INCH = 72
 MOST_OBJECTS = 500_000

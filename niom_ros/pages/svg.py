@@ -16,15 +16,15 @@ from xml.parsers import expat
 import numpy as np
 import resvg_py
 
-from niom_ros.drawings import svg_paths
-from niom_ros.drawings.line_work import Kind
-from niom_ros.drawings.line_work import Piece
-from niom_ros.drawings.line_work import shapes_of
-from niom_ros.drawings.line_work import SubPath
 from niom_ros.matching.images import decode_image
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import MAX_PIXELS
 from niom_ros.matching.images import reason
+from niom_ros.pages import svg_paths
+from niom_ros.pages.line_work import Kind
+from niom_ros.pages.line_work import Piece
+from niom_ros.pages.line_work import shapes_of
+from niom_ros.pages.line_work import SubPath
 
 SVG = '{http://www.w3.org/2000/svg}'
 PIXELS_PER_INCH = 96

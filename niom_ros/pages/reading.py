@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from niom_ros.drawings.annotations import Annotations
-from niom_ros.drawings.annotations import find_annotations
-from niom_ros.drawings.pdf_pages import pdf_page
-from niom_ros.drawings.pdf_pages import PdfPage
-from niom_ros.drawings.svg_pages import svg_page
-from niom_ros.drawings.svg_pages import SvgPage
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import MAX_PIXELS
 from niom_ros.matching.images import read_image
 from niom_ros.matching.images import reason
 from niom_ros.matching.images import regular_file
+from niom_ros.pages.annotations import Annotations
+from niom_ros.pages.annotations import find_annotations
+from niom_ros.pages.pdf import pdf_page
+from niom_ros.pages.pdf import PdfPage
+from niom_ros.pages.svg import svg_page
+from niom_ros.pages.svg import SvgPage
 
 LONGER_SIDE = 1600  # pixels of a page whose resolution nobody chose
 LARGEST_PDF = 200_000_000  # bytes

@@ -10,8 +10,8 @@ from dataclasses import field
 import cv2
 import numpy as np
 
-from niom_ros.drawings.line_work import Kind
-from niom_ros.drawings.line_work import Piece
+from niom_ros.pages.line_work import Kind
+from niom_ros.pages.line_work import Piece
 
 TOUCH = 0.004
 MARGIN = 0.16  # of the width or height: where the sides of a frame lie
