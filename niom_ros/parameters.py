@@ -183,7 +183,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'drawing_search',
         Options.drawing_search,
-        'How drawings are found: by laying ink along edges, by matches, or by those if ink fails.',
+        'How drawings are found: by matches, by laying their ink along edges, or both in turn.',
         choices=DRAWING_SEARCHES,
         live=True,
     ),

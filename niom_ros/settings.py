@@ -22,7 +22,7 @@ WEIGHTINGS = ('auto', 'sew', 'none', 'uniform', 'shuffled', 'heat', 'one_plus_he
 AGGREGATIONS = ('max', 'mean', 'sigmoid', 'softmax')
 WEIGHT_STAGES = ('before', 'after')
 PAIRINGS = ('text', 'visual', 'both', 'none')
-DRAWING_SEARCHES = ('ink', 'matches', 'both')
+DRAWING_SEARCHES = ('both', 'matches', 'ink')
 LANDMARK_MODES = ('global', 'local')
 ROTATIONS = (0, 90, 180, 270)
 TRANSPORTS = ('raw', 'compressed')
@@ -152,7 +152,7 @@ class Options:
     weighting: Weighting = field(default_factory=Weighting)
     pairing: Pairing = field(default_factory=Pairing)
     # By laying ink along edges, by matches as photos are, or by those where ink does not do.
-    drawing_search: str = 'ink'
+    drawing_search: str = 'both'
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

@@ -53,7 +53,7 @@ class Subject:
 
 # The two attempts of weighting 'auto', which is the default.
 MATCHES = Subject(('plain', 'sew+nop'), SIGNS)
-DRAWINGS = Subject(('default',), INK_SIGNS, (UNRELATED_DRAWING, TRUE_SKETCH))
+DRAWINGS = Subject(('ink',), INK_SIGNS, (UNRELATED_DRAWING, TRUE_SKETCH))
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,18 @@ from niom_ros.settings import MATCHERS
 from niom_ros.settings import Options
 from niom_ros.settings import Settings
 
-# What each preset changes: weighting and pairing, and that drawings are found by matches.
-PRESETS: dict[str, tuple[str, str] | None] = {
+# What each preset changes: weighting, pairing, and how drawings are found.
+PRESETS: dict[str, tuple[str, str, str] | None] = {
     'default': None,  # what the node does out of the box
-    'plain': ('none', 'none'),
-    'sew': ('sew', 'none'),
-    'sew+nop': ('sew', 'text'),  # with Non-visual Object Pairing
-    'sew+visual': ('sew', 'visual'),
-    'sew+both': ('sew', 'both'),
-    'uniform': ('uniform', 'none'),  # controls: the same weights, but the same for all keypoints,
-    'shuffled': ('shuffled', 'none'),  # or dealt out at random
+    'plain': ('none', 'none', 'matches'),
+    'ink': ('none', 'none', 'ink'),  # drawings by their ink alone, all else like plain
+    'sew': ('sew', 'none', 'matches'),
+    'sew+nop': ('sew', 'text', 'matches'),  # with Non-visual Object Pairing
+    'sew+visual': ('sew', 'visual', 'matches'),
+    'sew+both': ('sew', 'both', 'matches'),
+    # Controls: the same weights, but the same for all keypoints, or dealt out at random.
+    'uniform': ('uniform', 'none', 'matches'),
+    'shuffled': ('shuffled', 'none', 'matches'),
 }
 CLASSICAL = ('sift', 'orb')
 
@@ -62,11 +64,11 @@ def method_named(name: str, settings: Settings, options: Options) -> Method:
         settings = replace(settings, extractor=extractor, matcher=matcher or settings.matcher)
     change = PRESETS[preset]
     if change is not None:
-        weighting, pairing = change
+        weighting, pairing, drawing_search = change
         options = replace(
             options,
             weighting=replace(options.weighting, kind=weighting),
             pairing=replace(options.pairing, by=pairing),
-            drawing_search='matches',
+            drawing_search=drawing_search,
         )
     return Method(name, settings, options)

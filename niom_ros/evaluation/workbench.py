@@ -83,9 +83,11 @@ class Workbench:
                 self.once((method.classical, image.name), lambda: matcher.see(image.pixels)),
             )
         else:
+            look = self.look(method, image)
             (outcome,) = self.pipeline(method).match_all(
-                [self.reference(method, reference)], self.look(method, image), method.options
+                [self.reference(method, reference)], look, method.options
             )
+            look.edges = None  # 50 MB, and found quickly again
         evidence = evidence_of(outcome, reference, image, method)
         implausible = implausibility(evidence, reference.box, method.options.limits)
         return Answer(outcome, evidence, plausible=not implausible)

@@ -60,16 +60,18 @@ def guide(
     camera: CameraModel | None,
     options: GuideOptions,
     no_camera: str = 'no camera_info has arrived',
+    try_first: str = '',
 ) -> Guidance:
     """Find the best of one or more references in a received RGB image.
 
-    Without a camera there is no pose; `no_camera` says why.
+    Without a camera there is no pose; `no_camera` says why. `try_first` is the way in which the
+    last image was matched.
     """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
     look = Look(rotation.upright(image))
     prepared = [named.reference for named in references]
-    outcomes = pipeline.match_all(prepared, look, options.matching)
+    outcomes = pipeline.match_all(prepared, look, options.matching, try_first)
     best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)
     named, upright = references[best], outcomes[best]
     outcome = rotation.received(upright)

@@ -57,6 +57,8 @@ from niom_ros.settings import SUITABLE_RANGE
 from niom_ros.settings import Weighting
 
 PLENTY_OF_KEYPOINTS = 500
+PLENTY_OF_INK = 800  # points along the strokes of a drawing
+LEAST_INK = 120
 BY_INK = 'ink'
 INK_AGREES = 'points of the drawing lie on edges'
 MOST_INK_POINTS = 400  # of a drawing that are reported: enough to see where it lies
@@ -71,7 +73,7 @@ class Reference:
     scene: Scene
     box: Box  # around the part of the picture that counts
     counting_area: int  # pixels of the box that are not masked
-    matchability: float  # 0 hopeless, 1 as rich in keypoints as a textured photo
+    matchability: float  # 0 hopeless, 1 rich in keypoints, or in strokes
     drawing: bool  # whether it is lines on paper
     kind_confidence: float  # how sure that is, 0 to 1
     strokes: Strokes | None = None  # of a drawing
@@ -106,6 +108,7 @@ class MatchOutcome:
     image_weights: Weights = Weights(None, (), 'none')
     evidence: Evidence | None = None  # for the best view, also if it is not believed
     edges: Edges | None = None  # of the image, if a drawing was looked for by its ink
+    way: str = ''  # in which it was looked for: a kind of weighting, or by ink
 
     @property
     def agreement(self) -> tuple[float, int]:
@@ -188,16 +191,21 @@ class Pipeline:
             )
         if mask is not None:
             features = features.inside(mask)
-        if len(features) < fewest_keypoints:
+        likeness = drawing_likeness(box.part_of(image))
+        drawing, kind_confidence = likeness >= 0.5, max(likeness, 1 - likeness)
+        if hints.drawing is not None:
+            drawing, kind_confidence = hints.drawing, 1.0
+        strokes = strokes_of(image, mask) if drawing else None
+        richness = len(features) / self._plenty
+        if strokes is not None:
+            richness = max(richness, len(strokes) / PLENTY_OF_INK)
+        few_features = len(features) < fewest_keypoints
+        if few_features and (strokes is None or len(strokes) < LEAST_INK):
             raise TooPlain(
                 f'the reference has only {len(features)} distinct points, and '
                 f'{fewest_keypoints} must be found again: '
                 'use a picture with more detail, a sharper one, or a larger region'
             )
-        likeness = drawing_likeness(box.part_of(image))
-        drawing, kind_confidence = likeness >= 0.5, max(likeness, 1 - likeness)
-        if hints.drawing is not None:
-            drawing, kind_confidence = hints.drawing, 1.0
         hints = replace(hints, drawing=drawing).for_part(box.left, box.top)
         part_mask = None if mask is None else box.part_of(mask)
         with self._precision():
@@ -209,10 +217,10 @@ class Pipeline:
             scene.at(features.keypoints),
             box,
             counting_area,
-            min(1.0, len(features) / self._plenty),
+            min(1.0, richness),
             drawing,
             kind_confidence,
-            strokes_of(image, mask) if drawing else None,
+            strokes,
         )
 
     def features_of(self, look: Look) -> Features:
@@ -252,11 +260,18 @@ class Pipeline:
         return self.match_all([reference], Look(image), options)[0]
 
     def match_all(
-        self, references: Sequence[Reference], look: Look, options: Options | None = None
+        self,
+        references: Sequence[Reference],
+        look: Look,
+        options: Options | None = None,
+        try_first: str = '',
     ) -> list[MatchOutcome]:
-        """Find each of the references in an image; their stage times are those of all together."""
+        """Find each of the references in an image; their stage times are those of all together.
+
+        In a stream, the way in which the last image was matched is worth trying first.
+        """
         options = options or Options()
-        ways = [ways_to_find(reference, options) for reference in references]
+        ways = [ways_to_find(reference, options, try_first) for reference in references]
         outcomes = [
             self._attempt(reference, look, options, way[0])
             for reference, way in zip(references, ways, strict=True)
@@ -294,7 +309,7 @@ class Pipeline:
                 'check light, focus, lens cap and image size'
             )
             verdict = Verdict(Status.NO_KEYPOINTS, message, np.zeros(0, bool))
-            return MatchOutcome(verdict, Correspondences.none(), len(features), seconds)
+            return MatchOutcome(verdict, Correspondences.none(), len(features), seconds, way=way)
         weighting = replace(options.weighting, kind=way)
         if weighting.range is None:
             weighting = replace(weighting, range=self._suitable_range)
@@ -327,6 +342,7 @@ class Pipeline:
             paired,
             weighting.kind if is_weighted else 'none',
             *weights,
+            way=way,
         )
 
     def _trace(
@@ -356,7 +372,13 @@ class Pipeline:
                 evidence = replace(evidence, checks=checks | traced.checks)
             verdict = judge(evidence, box, options.limits, calibration_of(INK), INK_AGREES)
         return MatchOutcome(
-            verdict, correspondences, 0, look.seconds, evidence=evidence, edges=edges
+            verdict,
+            correspondences,
+            0,
+            look.seconds,
+            evidence=evidence,
+            edges=edges,
+            way=BY_INK,
         )
 
     def _correspondences(
@@ -394,17 +416,20 @@ class Pipeline:
         return torch.autocast(self.device, torch.float16, enabled=self._half)
 
 
-def ways_to_find(reference: Reference, options: Options) -> list[str]:
+def ways_to_find(reference: Reference, options: Options, try_first: str = '') -> list[str]:
     """Return the ways to look for a reference: each is tried if the one before found nothing.
 
     A way is a kind of weighting, or by ink. Weights cost matches where both sides show the same
-    object, and help where they are only alike.
+    object, and help where they are only alike. Matches find a copy of a drawing, ink what it
+    shows.
     """
     kind = options.weighting.kind
-    weightings = ['none', 'sew'] if kind == 'auto' else [kind]
-    if reference.strokes is None or options.drawing_search == 'matches':
-        return weightings
-    return [BY_INK] if options.drawing_search == 'ink' else [BY_INK, *weightings]
+    by_ink = reference.strokes is not None and options.drawing_search != 'matches'
+    if by_ink and options.drawing_search == 'ink':
+        return [BY_INK]
+    first = 'none' if kind == 'auto' else kind
+    second = [BY_INK] if by_ink else ['sew'] if kind == 'auto' else []
+    return sorted([first, *second], key=lambda way: way != try_first)
 
 
 def better(earlier: MatchOutcome, later: MatchOutcome) -> MatchOutcome:

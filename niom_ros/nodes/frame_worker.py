@@ -51,6 +51,7 @@ class FrameWorker:
         self._frames = camera.frames
         self._statistics = statistics
         self._live = live
+        self._way = ''  # in which the last frame was matched
         self.no_pose = ''  # why the last reference that was found has no pose
         self._thread = Thread(target=self._work, name='matcher', daemon=True)
         self._thread.start()
@@ -129,7 +130,10 @@ class FrameWorker:
             why = self._configured.library.why_nothing_is_sought()
             return no_guidance(Status.NO_REFERENCE, why, image, live.options.rotation)
         pipeline = self._configured.pipeline
-        return guide(pipeline, references, image, camera, live.options, no_camera)
+        guidance = guide(pipeline, references, image, camera, live.options, no_camera, self._way)
+        if is_found(guidance):
+            self._way = guidance.outcome.way
+        return guidance
 
     def _age(self, message: CameraImage) -> float:
         """Return how many seconds ago an image was taken; NaN: it has no stamp."""

@@ -125,7 +125,10 @@ def fill_answer(response: SetReference.Response, named: NamedReference) -> None:
     response.warnings += named.given.notes
     if reference.matchability < POOR_MATCHABILITY:
         response.warnings.append(
-            f'only {len(reference.features)} distinct points: it will be hard to find'
+            f'only {len(reference.features)} distinct points and few strokes: '
+            'it will be hard to find'
+            if reference.drawing
+            else f'only {len(reference.features)} distinct points: it will be hard to find'
         )
     if not reference.scene.objects:
         response.warnings.append(

@@ -198,6 +198,7 @@ class FrameMatcher:
         self._job = job
         self._pipeline = pipeline
         self._taken = 0
+        self._way = ''  # in which the last image was matched
         self._calibration = Calibration()
 
     def result_of(self, image: BagImage) -> FrameResult:
@@ -234,7 +235,9 @@ class FrameMatcher:
                 rectified = self._job.rectified_image
                 camera, why = self._calibration.camera_for(image.camera_info, rectified, *size)
                 self.camera_problem = why or self.camera_problem
-            found = guide(self._pipeline, self.references, rgb, camera, options, why)
+            found = guide(self._pipeline, self.references, rgb, camera, options, why, self._way)
+            if found.outcome.verdict.status is Status.OK:
+                self._way = found.outcome.way
             return found, size
         except ImageError as error:
             reason = f'the camera image cannot be used: {error}'
