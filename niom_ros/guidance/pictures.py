@@ -8,6 +8,7 @@ import numpy as np
 from niom_ros.guidance.guide import Guidance
 from niom_ros.guidance.landmarks import PlacedLandmark
 from niom_ros.matching.homographies import warp_points
+from niom_ros.matching.pictures import draw_edges
 from niom_ros.matching.pictures import draw_matches
 from niom_ros.matching.pictures import draw_overlay
 from niom_ros.matching.pictures import draw_semantics
@@ -40,10 +41,15 @@ def drawn(draw: Callable[..., np.ndarray], guidance: Guidance, width: int) -> np
 
 
 def heatmap_picture(guidance: Guidance, pipeline: Pipeline, width: int) -> np.ndarray | None:
-    """Draw objects, pairs and heat; for a frame that needed no weights, its objects alone."""
+    """Draw objects, pairs and heat; for a frame that needed no weights, its objects alone.
+
+    Of a drawing that was looked for by its ink, draw the edges instead.
+    """
     if guidance.look is None or guidance.reference is None:
         return None
     outcome = guidance.upright
+    if outcome.edges is not None:
+        return draw_edges(guidance.reference.reference, guidance.look.image, outcome, width)
     if not outcome.scene.objects:
         # Somebody looks: then they shall see what the detector sees, needed or not.
         outcome = replace(outcome, scene=pipeline.scene_of(guidance.look))

@@ -353,8 +353,8 @@ class Pipeline:
         height, width = look.image.shape[:2]
         with timed('trace', look.seconds):
             traced = trace(strokes, box.corners(), reference.size, edges)
-        # Any first part of the strokes is a fair sample of them.
-        shown = slice(MOST_INK_POINTS)
+        # Any first part of the strokes is a fair sample of them; best first, as matches are.
+        shown = np.argsort(-traced.strength[:MOST_INK_POINTS], kind='stable')
         correspondences = Correspondences(
             strokes.points[shown], traced.image_points[shown], traced.strength[shown]
         )
