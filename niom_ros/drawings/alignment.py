@@ -144,7 +144,8 @@ def worth(views: torch.Tensor, ink: Ink, edges: Edges, level: int) -> torch.Tens
     outlines = warp(views, ink.corners)
     bend = outlines.reshape(-1, NUMBERS) @ unlike_similarity(ink.corners)
     cost = 0.5 * (bend**2).sum(dim=1) / (BEND * size_of(outlines)) ** 2
-    return INK_WORTH * strength.mean(dim=1) - cost
+    # A view that fell apart is worth nothing.
+    return (INK_WORTH * strength.mean(dim=1) - cost).nan_to_num(nan=-math.inf)
 
 
 def unlike_similarity(corners: torch.Tensor) -> torch.Tensor:

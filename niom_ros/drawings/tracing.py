@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 import math
 
+import cv2
 import numpy as np
 import torch
 
@@ -23,6 +24,11 @@ SCALES: Sequence[float] = tuple(0.35 * 1.25**step for step in range(8))
 STARTS = 100  # that climb blurred edges
 FINALISTS = 30  # of those, that climb sharp ones
 STEPS = 8  # on each level
+ROUNDS = 2  # in which the best views are varied: a better one is often close by
+PARENTS = 2
+CHILDREN = 12  # of each
+VARIATION = 0.04  # of the size of the outline
+SAME = 8.0  # pixels between the corners of views that are almost the same
 COARSE, FINE = (0, 1), (2, 3, 4)  # levels of edges
 RANKED_BY = 3  # the level whose sharpness tells right from almost right
 STRONG = 3.0  # deviations: an edge that is stronger counts no more
@@ -54,8 +60,36 @@ def trace(strokes: Strokes, corners: np.ndarray, size: tuple[int, int], edges: E
     views = climb(views, ink, edges, COARSE, STEPS)
     views = views[worth(views, ink, edges, COARSE[-1]).argsort(descending=True)[:FINALISTS]]
     views = climb(views, ink, edges, FINE, STEPS)
+    for seed in range(ROUNDS):
+        parents = different_best(views, worth(views, ink, edges, RANKED_BY), ink)
+        children = climb(varied(parents, ink, seed), ink, edges, FINE, STEPS)
+        views = torch.cat([parents, children])
     best = views[worth(views, ink, edges, RANKED_BY).argmax()][None]
     return described(best, ink, edges)
+
+
+def different_best(views: torch.Tensor, worths: torch.Tensor, ink: Ink) -> torch.Tensor:
+    """Return the best views among those that are not almost the same."""
+    outlines = warp(views, ink.corners)
+    best: list[int] = []
+    for index in worths.argsort(descending=True).tolist():
+        apart = [float((outlines[index] - outlines[o]).norm(dim=1).mean()) for o in best]
+        if min(apart, default=math.inf) > SAME:
+            best.append(index)
+        if len(best) == PARENTS:
+            break
+    return views[best]
+
+
+def varied(views: torch.Tensor, ink: Ink, seed: int) -> torch.Tensor:
+    """Return copies of views, the corners of each moved a little at random."""
+    outlines = warp(views, ink.corners).repeat_interleave(CHILDREN, dim=0)
+    random = torch.Generator().manual_seed(seed)
+    moves = torch.randn(outlines.shape, generator=random).to(outlines)
+    outlines = outlines + VARIATION * size_of(outlines)[:, None, None] * moves
+    corners = ink.corners.cpu().numpy()
+    moved = [cv2.getPerspectiveTransform(corners, outline) for outline in outlines.cpu().numpy()]
+    return torch.from_numpy(np.stack(moved)).to(views)
 
 
 def described(view: torch.Tensor, ink: Ink, edges: Edges) -> Traced:
