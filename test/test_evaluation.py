@@ -267,6 +267,25 @@ class TestRecords:
         assert sew == before[0]
         assert auto != before[1]
 
+    def test_a_new_calibration_of_ink_changes_what_looks_for_ink(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        benchmark = benchmark_with(tmp_path / 'data', ['1'])
+        known = {'aliked+lightglue': Calibration({'agreeing': 1.0}, -5.0)}
+        monkeypatch.setattr(records_module, 'calibration_of', known.get)
+        methods = named('plain'), named('default')
+        before = [records_of(benchmark, method, 'data').path for method in methods]
+        known['ink'] = Calibration({'agreeing': 1.0}, -9.0)
+        plain, default = (records_of(benchmark, method, 'data').path for method in methods)
+        assert plain == before[0]
+        assert default != before[1]
+
+    def test_all_code_that_finds_anything_counts_as_measuring(self) -> None:
+        root = Path(records_module.niom_ros.__file__).parent
+        for part in records_module.MEASURING_CODE:
+            assert (root / part).exists(), part
+        assert {'drawings', 'matching', 'semantics'} <= set(records_module.MEASURING_CODE)
+
 
 class TestRun:
     def test_what_is_known_is_not_measured_again(self, tmp_path: Path) -> None:

@@ -26,12 +26,14 @@ from niom_ros.evaluation.cache import cache_folder
 from niom_ros.evaluation.methods import Method
 from niom_ros.installation import version
 from niom_ros.matching.confidence import calibration_of
+from niom_ros.matching.confidence import INK
 from niom_ros.settings import choose_device
 from niom_ros.settings import existing_file
 
 # What a number may depend on. Not the rest of evaluation: summing up and drawing come later.
 MEASURING_CODE = (
     'settings.py',
+    'drawings',
     'guidance/landmarks.py',
     'matching',
     'models/table.py',
@@ -153,9 +155,14 @@ def records_of(
 
 def judgement(method: Method) -> dict[str, Any] | None:
     """Return on what it depends whether the method believes a match."""
+    if method.classical:
+        return None
     settings = method.settings
-    calibration = calibration_of(f'{settings.extractor}+{settings.matcher}')
-    return None if method.classical or calibration is None else asdict(calibration)
+    names = [f'{settings.extractor}+{settings.matcher}']
+    if method.options.drawing_search != 'matches':
+        names.append(INK)
+    found = {name: calibration_of(name) for name in names}
+    return {name: asdict(known) for name, known in found.items() if known is not None}
 
 
 def device_of(method: Method) -> str:
