@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
 BENCHMARK_NAMES = (
     'sketch',
+    'manual',
+    'kinds',
     'tmc',
     'pose',
     'homography',
