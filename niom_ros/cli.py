@@ -35,6 +35,8 @@ MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
 CALIBRATED = ('drawings', 'matches')
 BENCHMARK_NAMES = (
     'sketch',
+    'manual',
+    'kinds',
     'tmc',
     'pose',
     'homography',

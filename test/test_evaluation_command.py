@@ -33,9 +33,17 @@ from niom_ros.settings import Options
 from niom_ros.settings import Settings
 
 FAST = ('--max-keypoints', '256', '--jobs', '1', '--device', 'cpu')
+MANUAL_GROUPS = ('warped', 'thicker', 'photographed', 'part_of_a_page')
 # What each benchmark must tell, by the names that others rely on.
 PROMISED = {
     'sketch': ('success_10px', 'success_20px', 'wrong_accepted'),
+    'manual': (
+        *(f'success_{limit}px_{group}' for limit in (10, 20) for group in MANUAL_GROUPS),
+        *(f'wrong_accepted_{group}' for group in MANUAL_GROUPS),
+        'false_accept',
+        'false_accept_upper',
+    ),
+    'kinds': ('mostly_on_object', 'chance_mostly_on_object', 'on_object', 'accepted'),
     'tmc': (
         *('rmse', 'pck_01', 'pck_05', 'pck_10', 'recall_01', 'recall_05', 'recall_10'),
         *('paired_pck_05', 'paired_pck_10', 'chance_pck_05'),

@@ -15,7 +15,9 @@ from niom_ros.evaluation.benchmark import NotMeasurable
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.benchmarks.abstain import AbstainBenchmark
 from niom_ros.evaluation.benchmarks.homography import HomographyBenchmark
+from niom_ros.evaluation.benchmarks.kinds import KindsBenchmark
 from niom_ros.evaluation.benchmarks.landmarks import LandmarksBenchmark
+from niom_ros.evaluation.benchmarks.manual import ManualBenchmark
 from niom_ros.evaluation.benchmarks.pairing import PairingBenchmark
 from niom_ros.evaluation.benchmarks.pose import PoseBenchmark
 from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
@@ -40,6 +42,8 @@ from niom_ros.settings import Settings
 
 BENCHMARKS: tuple[type[Benchmark], ...] = (
     SketchBenchmark,
+    ManualBenchmark,
+    KindsBenchmark,
     TmcBenchmark,
     PoseBenchmark,
     HomographyBenchmark,

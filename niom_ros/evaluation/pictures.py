@@ -1,5 +1,6 @@
 """Pictures of what a method made of two images, beside what would have been right."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import cv2
@@ -35,6 +36,7 @@ from niom_ros.matching.pictures import Panel
 from niom_ros.matching.pictures import place_entries
 from niom_ros.matching.pictures import status_banner
 from niom_ros.matching.pictures import symbol_area
+from niom_ros.semantics.heat_maps import Area
 
 MAX_WIDTH = 1000
 TRUTH = PURPLE  # far from the colours of scores
@@ -51,8 +53,12 @@ def draw_answer(
     reference: Picture,
     image: Picture,
     truth: np.ndarray | None = None,
+    areas: Sequence[Area] = (),
 ) -> np.ndarray:
-    """Draw reference and image side by side: matches, the outline found and the true one."""
+    """Draw reference and image side by side: matches, the outline found and the true one.
+
+    Where the object is may be known by boxes alone, in pixels of the image.
+    """
     answer = workbench.match(method, reference, image)
     verdict, evidence = answer.outcome.verdict, answer.evidence
     canvas, panels = arrange([reference.pixels, image.pixels], MAX_WIDTH)
@@ -61,6 +67,8 @@ def draw_answer(
     agreeing = verdict.inliers if answer.accepted else evidence.inliers
     shown = replace(answer.outcome, verdict=replace(verdict, inliers=agreeing))
     draw_correspondences(canvas, left, right, shown)
+    for area in areas:
+        draw_area(right, area)
 
     draw_quadrangle(left.pixels, warp_points(left.from_image, corners), size)
     entries = match_entries(size)
@@ -78,6 +86,8 @@ def draw_answer(
         # Last and broken, so that it is seen on the other one where both are the same.
         draw_dashed_outline(right, warp_points(truth, corners), TRUTH, LONG_DASHES)
         entries.append(dashed_entry('truth', TRUTH, LONG_DASHES, size))
+    if areas:
+        entries.append(area_entry(size))
     name_sides(panels)
     head = answer_banner(canvas.shape[1], answer, reference, truth, method.name)
     return framed(head, canvas, entries)
@@ -124,6 +134,13 @@ def draw_dashed_outline(
     draw_arrow_head(panel.pixels, top, top - bottom, colour, panel.text_size)
 
 
+def draw_area(panel: Panel, area: Area) -> None:
+    """Draw the box in which an object is known to be."""
+    corners = np.array([[area.left, area.top], [area.right, area.bottom]])
+    start, end = whole(warp_points(panel.from_image, corners))
+    cv2.rectangle(panel.pixels, start, end, TRUTH, 1 + panel.text_size // 4)
+
+
 def draw_dashes(
     pixels: np.ndarray,
     start: np.ndarray,
@@ -162,3 +179,11 @@ def dashed_entry(text: str, colour: Colour, pattern: tuple[float, float], size: 
     start, end = np.array([left, middle]), np.array([2.6 * size, middle])
     draw_dashes(symbol, start, end, colour, pattern, size)
     return symbol, text
+
+
+def area_entry(size: int) -> Entry:
+    """Return what a box means, for a legend."""
+    symbol = empty_symbol(size)
+    left, top, right, bottom = symbol_area(size)
+    cv2.rectangle(symbol, (left, top), (right, bottom), TRUTH, 1 + size // 4)
+    return symbol, 'where the object is'

@@ -25,6 +25,8 @@ from niom_ros.evaluation.benchmarks.answers import WRONG
 from niom_ros.evaluation.benchmarks.answers import wrong_share
 from niom_ros.evaluation.benchmarks.homography import HomographyBenchmark
 from niom_ros.evaluation.benchmarks.homography import HomographyCase
+from niom_ros.evaluation.benchmarks.kinds import PACS
+from niom_ros.evaluation.benchmarks.manual import IKEA
 from niom_ros.evaluation.benchmarks.scenes import CARTUCHO
 from niom_ros.evaluation.benchmarks.scenes import labels_of
 from niom_ros.evaluation.benchmarks.scenes import read_labels
@@ -44,8 +46,6 @@ from niom_ros.evaluation.workbench import Workbench
 from niom_ros.matching.images import read_image
 
 IMAGENET = 'scenes/imagenet'
-IKEA = 'drawing/ikea'
-PACS = 'drawing/pacs'
 
 PHOTO_PAIRS = 600
 DRAWING_PAIRS = 300

@@ -21,9 +21,9 @@ from niom_ros.evaluation.benchmarks.scenes import overlap
 from niom_ros.evaluation.benchmarks.scenes import read_voc
 from niom_ros.evaluation.benchmarks.scenes import VOC
 from niom_ros.evaluation.methods import Method
+from niom_ros.evaluation.pictures import draw_area
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
-from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import read_image
 from niom_ros.matching.lettering import banner
 from niom_ros.matching.lettering import Entry
@@ -41,9 +41,7 @@ from niom_ros.matching.pictures import empty_symbol
 from niom_ros.matching.pictures import framed
 from niom_ros.matching.pictures import name_objects
 from niom_ros.matching.pictures import name_sides
-from niom_ros.matching.pictures import Panel
 from niom_ros.matching.pictures import symbol_area
-from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import MarkedObject
 from niom_ros.semantics.scene import Scene
@@ -190,7 +188,7 @@ class PairingBenchmark(Benchmark):
             used = chosen[side : side + 1]
             for marked in choice.listed[side]:
                 if marked.label in choice.shared:
-                    draw_listed(panel, marked.area)
+                    draw_area(panel, marked.area)
             draw_objects(panel, choice.scenes[side], used)
             middles += [
                 corners_of(panel, choice.scenes[side].objects[index]).mean(axis=0) + panel.corner
@@ -274,13 +272,6 @@ def is_at(seen: SeenObject, marked: MarkedObject) -> bool:
 def mean(values: Sequence[float]) -> float:
     """Return the average; NaN of nothing."""
     return sum(values) / len(values) if values else float('nan')
-
-
-def draw_listed(panel: Panel, area: Area) -> None:
-    """Draw the box of an object that people listed."""
-    corners = np.array([[area.left, area.top], [area.right, area.bottom]])
-    start, end = whole(warp_points(panel.from_image, corners))
-    cv2.rectangle(panel.pixels, start, end, PURPLE, 1 + panel.text_size // 4)
 
 
 def box_entries(size: int) -> list[Entry]:

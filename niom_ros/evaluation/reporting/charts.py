@@ -34,10 +34,10 @@ from niom_ros.evaluation.reporting.plots import swatch
 from niom_ros.evaluation.results import Metrics
 
 # Which curves a benchmark has; the errors up to which they go.
-ERROR_CURVES = {'homography': 20.0, 'sketch': 50.0, 'pose': 20.0}
-ACCEPTANCE_CURVES = ('abstain', 'sketch', 'homography')
+ERROR_CURVES = {'homography': 20.0, 'sketch': 50.0, 'manual': 50.0, 'pose': 20.0}
+ACCEPTANCE_CURVES = ('abstain', 'sketch', 'manual', 'homography')
 ACCEPTANCE_KEYS = {'accepted', 'confidence', 'error', 'best_error'}
-SPLIT_CURVES = ('sketch', 'pose')  # by what was done to the pictures
+SPLIT_CURVES = ('sketch', 'manual', 'pose')  # by what was done to the pictures
 MOST_PANELS = 6
 
 
@@ -105,6 +105,8 @@ def error_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
     up = Axis('share of pairs', 1.0)
     figures = []
     for panel, indices in panels(done).items():
+        if nothing_to_find(done, indices):
+            continue
         lines = [
             error_line(method, styles[method], [records[index] for index in indices])
             for method, records in done.records.items()
@@ -115,6 +117,17 @@ def error_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
             note = 'Share with an error below x; what was refused or not found never counts.'
             figures.append(figure(label, note, plot))
     return figures
+
+
+def nothing_to_find(done: Finished, indices: Sequence[int]) -> bool:
+    """Tell whether no error can be told of any of these cases, not even of a guess."""
+    return all(
+        'best_error' in records[index]
+        and records[index]['error'] is None
+        and records[index]['best_error'] is None
+        for records in done.records.values()
+        for index in indices
+    )
 
 
 def panels(done: Finished) -> dict[str, list[int]]:

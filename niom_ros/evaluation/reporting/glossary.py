@@ -9,7 +9,13 @@ from niom_ros.evaluation.benchmarks.answers import WRONG
 # What the errors of records are measured in, and up to where curves show them.
 PIXELS = ' px'
 DEGREES = '°'
-ERROR_UNITS = {'homography': PIXELS, 'sketch': PIXELS, 'abstain': PIXELS, 'pose': DEGREES}
+ERROR_UNITS = {
+    'homography': PIXELS,
+    'sketch': PIXELS,
+    'manual': PIXELS,
+    'abstain': PIXELS,
+    'pose': DEGREES,
+}
 ERROR_NAMES = {PIXELS: 'mean corner error', DEGREES: 'pose error'}
 
 # What to show first. Other benchmarks show their first metrics.
@@ -21,6 +27,22 @@ MAIN_METRICS = {
         'success_10px_rotated',
         'success_10px_scaled',
         'success_10px_cluttered',
+    ),
+    'manual': (
+        'success_10px_photographed',
+        'success_10px_warped',
+        'success_10px_thicker',
+        'success_10px_part_of_a_page',
+        'false_accept',
+        'false_accept_upper',
+    ),
+    'kinds': (
+        'mostly_on_object',
+        'chance_mostly_on_object',
+        'surely_on_object',
+        'on_object',
+        'chance_on_object',
+        'accepted',
     ),
     'tmc': (
         'paired_pck_05',
@@ -75,6 +97,12 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         r'success_(\d+)px',
         'within {0} px',
         'share of pairs that were found with a mean corner error below {0} px',
+        MORE,
+    ),
+    (
+        r'guess_(\d+)px',
+        'best guess within {0} px',
+        'share of pairs whose best view has a mean corner error below {0} px, believed or not',
         MORE,
     ),
     (
@@ -160,6 +188,61 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         'share of direct matches near which a point arrives that belongs there, within {0} of '
         'the size',
         MORE,
+    ),
+    (
+        r'mostly_on_object',
+        'mostly on the object',
+        'share of pairs with more than half of the matches where the detector sees the object',
+        MORE,
+    ),
+    (
+        r'chance_mostly_on_object',
+        'chance of mostly on the object',
+        'what the same points would reach, moved blindly: read mostly on the object beside it',
+        NEITHER,
+    ),
+    (
+        r'blind_mostly_on_object',
+        'mostly on the object, unmoved',
+        'what the same points would reach if the sketch were just laid over the photo',
+        NEITHER,
+    ),
+    (
+        r'surely_on_object',
+        'surely on the object',
+        'share of pairs with most matches on the object, and fewer than 5 % of blind moves '
+        'would bring as many there',
+        MORE,
+    ),
+    (
+        r'on_object',
+        'matches on the object',
+        'mean share of the matches that are where the detector sees the object',
+        MORE,
+    ),
+    (
+        r'chance_on_object',
+        'chance of matches on the object',
+        'mean share of the photo that the object covers: read matches on the object beside it',
+        NEITHER,
+    ),
+    (
+        r'blind_on_object',
+        'matches on the object, unmoved',
+        'what the same points would reach if the sketch were just laid over the photo',
+        NEITHER,
+    ),
+    (
+        r'agreeing_on_object',
+        'agreeing matches on the object',
+        'mean share on the object of those matches that agree on a view',
+        MORE,
+    ),
+    (
+        r'not_measured',
+        'pairs not measured',
+        'number of pairs in whose photo the detector does not see the object',
+        NEITHER,
     ),
     (r'accepted', 'accepted', 'share of pairs in which the method claims a find', NEITHER),
 )
