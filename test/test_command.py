@@ -89,15 +89,15 @@ def run_demo(folder, results='6', output='out', **variables):
     )
 
 
-def test_the_demo_finds_the_photo(tmp_path):
+def test_the_demo_finds_what_the_sketch_shows(tmp_path):
     finished = run_demo(tmp_path)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     summary = json.loads((tmp_path / 'out/summary.json').read_text())
     assert summary['results'] >= 5
     assert summary['statuses'].get('OK', 0) >= 0.8 * summary['results']
-    assert summary['mean corner error in px'] < 5
-    assert summary['mean landmark error in px'] < 5
-    assert summary['mean position error in mm'] < 10
+    assert summary['mean corner error in px'] < 12
+    assert summary['mean landmark error in px'] < 8
+    assert summary['mean position error in mm'] < 30
     for kind in ('debug', 'overlay', 'heatmap'):
         pictures = list((tmp_path / 'out').glob(f'{kind}_image_*.png'))
         assert pictures

@@ -25,6 +25,7 @@ from niom_ros.evaluation.command import BENCHMARKS
 from niom_ros.evaluation.methods import method_named
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
+from niom_ros.matching.confidence import INK_SIGNS
 from niom_ros.matching.confidence import SIGNS
 from niom_ros.matching.features import Features
 from niom_ros.matching.homographies import warp_points
@@ -227,13 +228,25 @@ class TestCalibrate:
         words = ['calibrate', '--data', str(data), *self.SMALL, *self.LOW, '-o', str(file)]
         assert main(words) == 0
         assert 'held out, standard: ' in capsys.readouterr().out
-        (method, entry) = json.loads(file.read_text()).popitem()
-        assert method == 'aliked+lightglue'
-        assert set(entry['weights']) == set(SIGNS)
-        told = entry['provenance']
-        assert told['command'].startswith('niom calibrate --data data --max-keypoints 128')
-        assert '--min-inliers 4' in told['command']
-        assert told['results']['fitted on, standard']['wrong_accepted'] == 0
+        entries = json.loads(file.read_text())
+        assert set(entries) == {'ink', 'aliked+lightglue'}
+        assert set(entries['ink']['weights']) == set(INK_SIGNS)
+        assert set(entries['aliked+lightglue']['weights']) == set(SIGNS)
+        for entry in entries.values():
+            told = entry['provenance']
+            assert told['command'].startswith('niom calibrate --data data --max-keypoints 128')
+            assert '--min-inliers 4' in told['command']
+            assert told['results']['fitted on, standard']['wrong_accepted'] == 0
+
+    def test_one_subject_leaves_the_other_as_it_was(self, data: Path, tmp_path: Path) -> None:
+        file = tmp_path / 'calibration.json'
+        before = {'aliked+lightglue': {'weights': {'agreeing': 1.0}, 'bias': -1.0}}
+        file.write_text(json.dumps(before))
+        words = ['calibrate', '--data', str(data), *self.SMALL, *self.LOW, '-o', str(file)]
+        assert main([*words, '--subjects', 'drawings']) == 0
+        after = json.loads(file.read_text())
+        assert after['aliked+lightglue'] == before['aliked+lightglue']
+        assert set(after['ink']['weights']) == set(INK_SIGNS)
 
     def test_a_part_of_the_pairs_is_not_enough_to_keep(
         self, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -52,7 +52,7 @@ class KindsBenchmark(Benchmark):
     name = 'kinds'
     title = 'Sketches and photos of one kind: share of pairs whose matches fall on the object.'
     folders = (PACS,)
-    default_methods = ('default', 'plain', 'sew', 'uniform')
+    default_methods = ('default', 'ink', 'plain', 'sew', 'uniform')
     main_metric = 'mostly_on_object'
     stratified = True
 

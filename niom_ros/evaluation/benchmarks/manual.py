@@ -76,7 +76,7 @@ class ManualBenchmark(Benchmark):
     name = 'manual'
     title = 'Drawings of manuals found on paper: share within 10 and 20 px of mean corner error.'
     folders = (IKEA,)
-    default_methods = ('default', 'plain', 'sew', 'sift', 'orb')
+    default_methods = ('default', 'ink', 'plain', 'sew', 'sift', 'orb')
     main_metric = 'success_10px_photographed'
 
     def find_cases(self) -> Iterator[ManualCase]:

@@ -54,7 +54,7 @@ class SketchBenchmark(Benchmark):
     name = 'sketch'
     title = 'Contour drawings found in the photo: share within 10 and 20 px of mean corner error.'
     folders = (BSDS,)
-    default_methods = ('default', 'plain', 'sew', 'sew+nop', 'uniform', 'shuffled', 'sift', 'orb')
+    default_methods = ('default', 'ink', 'plain', 'sew', 'uniform', 'shuffled', 'sift', 'orb')
     main_metric = 'success_10px'
 
     def find_cases(self) -> Iterable[SketchCase]:
