@@ -95,6 +95,37 @@ def test_blank_paper_has_no_strokes() -> None:
     assert len(strokes_of(np.full((200, 300, 3), 230, np.uint8))) == 0
 
 
+def test_edges_lie_where_colours_change_and_know_their_direction(finder: EdgeFinder) -> None:
+    image = np.full((300, 400, 3), (90, 60, 40), np.uint8)
+    image[:, 250:] = (170, 180, 200)
+    edges = finder.find(image)
+    assert edges.size == (480, 360)
+    strongest = edges.directed.max(axis=0)
+    assert abs(int(strongest[180].argmax()) - 250 * edges.scale) < 3
+    across, along = edges.directed[0, 180, 300], edges.directed[4, 180, 300]
+    assert across > 0.4 and along < 0.1 * across
+    assert strongest[180, 60] < 0.1 * across
+    picture = edges.picture()
+    assert picture.shape == (360, 480, 3) and picture[180, 300, 0] == 255
+
+
+def test_the_border_of_a_thing_counts_more_than_its_stripes(finder: EdgeFinder) -> None:
+    image = np.full((320, 480, 3), (120, 120, 115), np.uint8)
+    thing = image[80:240, 140:340]
+    thing[:] = (200, 140, 60)
+    for x in range(0, 200, 12):
+        thing[:, x : x + 6] = (60, 40, 30)
+    level = finder.find(image).levels[1]
+    rows, columns = np.arange(110, 210, 5), np.arange(170, 310, 12)
+    border = torch.tensor([[140.0, row] for row in rows])
+    stripes = torch.tensor([[column, row] for column in columns for row in rows]).float()
+    strengths = [
+        float(level.at(points[None], torch.zeros(1, len(points)), (480, 320))[0].mean())
+        for points in (border, stripes)
+    ]
+    assert strengths[0] > strengths[1]
+
+
 def test_warped_strokes_turn_with_the_view() -> None:
     turn = torch.tensor([[[0.0, -1, 100], [1, 0, 0], [0, 0, 1]]])
     ink = Ink(torch.tensor([[10.0, 20]]), torch.tensor([0.0]), torch.zeros(4, 2))

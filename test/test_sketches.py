@@ -137,6 +137,9 @@ def test_a_plain_outline_is_enough_for_a_drawing_but_not_for_a_photo(pipeline: P
     cv2.line(dot, (300, 200), (330, 200), (0, 0, 0), 3)
     with pytest.raises(TooPlain):
         pipeline.prepare(dot, fewest_keypoints=5000, hints=Hints(drawing=True))
+    # A photo that somebody calls a drawing, with no ink in it, is still looked for by matches.
+    forced = pipeline.prepare(dot, fewest_keypoints=0, hints=Hints(drawing=True))
+    assert forced.drawing and ways_to_find(forced, INK) == ['none', 'sew']
 
 
 def test_only_the_part_that_counts_is_laid_along_edges(pipeline: Pipeline, view: View) -> None:

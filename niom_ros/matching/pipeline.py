@@ -58,7 +58,7 @@ from niom_ros.settings import Weighting
 
 PLENTY_OF_KEYPOINTS = 500
 PLENTY_OF_INK = 800  # points along the strokes of a drawing
-LEAST_INK = 120
+LEAST_INK = 120  # of such points: fewer fit anything
 BY_INK = 'ink'
 INK_AGREES = 'points of the drawing lie on edges'
 MOST_INK_POINTS = 400  # of a drawing that are reported: enough to see where it lies
@@ -76,7 +76,7 @@ class Reference:
     matchability: float  # 0 hopeless, 1 rich in keypoints, or in strokes
     drawing: bool  # whether it is lines on paper
     kind_confidence: float  # how sure that is, 0 to 1
-    strokes: Strokes | None = None  # of a drawing
+    strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
 
     @property
     def size(self) -> tuple[int, int]:
@@ -196,11 +196,12 @@ class Pipeline:
         if hints.drawing is not None:
             drawing, kind_confidence = hints.drawing, 1.0
         strokes = strokes_of(image, mask) if drawing else None
+        if strokes is not None and len(strokes) < LEAST_INK:
+            strokes = None
         richness = len(features) / self._plenty
         if strokes is not None:
             richness = max(richness, len(strokes) / PLENTY_OF_INK)
-        few_features = len(features) < fewest_keypoints
-        if few_features and (strokes is None or len(strokes) < LEAST_INK):
+        if len(features) < fewest_keypoints and strokes is None:
             raise TooPlain(
                 f'the reference has only {len(features)} distinct points, and '
                 f'{fewest_keypoints} must be found again: '
