@@ -151,7 +151,7 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     weighting: Weighting = field(default_factory=Weighting)
     pairing: Pairing = field(default_factory=Pairing)
-    # By laying ink along edges, by matches as photos are, or by those where ink does not do.
+    # By matches, and by ink where those find nothing; or by one of the two alone.
     drawing_search: str = 'both'
 
     def __post_init__(self) -> None:

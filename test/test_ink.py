@@ -59,7 +59,7 @@ def error_of(picture: np.ndarray, finder: EdgeFinder, view: np.ndarray = VIEW) -
     height, width = picture.shape[:2]
     box = Box(0, 0, width, height)
     edges = finder.find(scene(view))
-    found = trace(strokes_of(picture), box.corners(), (width, height), edges)
+    found = trace(strokes_of(picture), box.corners(), edges)
     return corner_error(found.drawing_to_image, view, box)
 
 

@@ -97,7 +97,7 @@ class EdgeFinder:
     def find(self, image: np.ndarray) -> Edges:
         """Find the edges of an RGB image."""
         scale = SIDE / max(image.shape[:2])
-        width, height = (max(1, round(length * scale)) for length in image.shape[1::-1])
+        width, height = (max(2, round(length * scale)) for length in image.shape[1::-1])
         smaller = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
         small = cv2.resize(image, (width, height), interpolation=smaller)
         lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
@@ -158,7 +158,7 @@ def level_of(directed: np.ndarray, blur: float, device: torch.device) -> EdgeLev
     planes = []
     for plane in directed:
         if shrink > 1:
-            size = tuple(max(1, round(length / shrink)) for length in plane.shape[::-1])
+            size = tuple(max(2, round(length / shrink)) for length in plane.shape[::-1])
             plane = cv2.resize(plane, size, interpolation=cv2.INTER_AREA)
         planes.append(
             cv2.GaussianBlur(plane, (0, 0), blur / shrink, borderType=cv2.BORDER_REPLICATE)

@@ -6,19 +6,27 @@ import numpy as np
 INK = 0.4  # of the strongest ink: what is fainter is paper, a shadow or the lines of grid paper
 PAPER_WINDOW = 0.12  # of the longer side: wider than any stroke, smaller than shadows
 PAPER_SIDE = 160  # pixels that are enough to see the paper
+NOISE = 8.0  # times the median difference of paper from paper: no grain is so strong
 FAINTEST = 12.0  # distance in Lab between ink and paper
 
 
-def ink_strength(picture: np.ndarray) -> np.ndarray:
+def ink_strength(picture: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
     """Return how much each pixel of an RGB picture differs from the paper around it, 0 to 1.
 
     So it does not matter whether lines are dark on light or light on dark, nor whether a shadow
-    lies over the paper.
+    lies over the paper. Where the mask is 0 there is no ink.
     """
     lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     difference = np.linalg.norm(lab - paper_around(lab), axis=2)
-    strongest = max(FAINTEST, float(np.percentile(difference, 99)))
-    return np.minimum(difference / strongest, 1).astype(np.float32)
+    counting = difference if mask is None else difference[mask != 0]
+    if not counting.size:
+        return np.zeros(difference.shape, np.float32)
+    noise = NOISE * float(np.median(counting))
+    strongest = max(FAINTEST, noise, float(np.percentile(counting, 99)))
+    ink = np.minimum(difference / strongest, 1).astype(np.float32)
+    if mask is not None:
+        ink[mask == 0] = 0
+    return ink
 
 
 def paper_around(lab: np.ndarray) -> np.ndarray:
@@ -41,9 +49,7 @@ def ink_hull(image: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray | 
 
     Ink where the given mask is 0 does not count.
     """
-    ink = (ink_strength(image) > INK).astype(np.uint8)
-    if mask is not None:
-        ink[mask == 0] = 0
+    ink = (ink_strength(image, mask) > INK).astype(np.uint8)
     # Dust and compression artefacts are smaller than a stroke is long.
     _, labels, statistics, _ = cv2.connectedComponentsWithStats(ink, connectivity=8)
     smallest = max(4, round(0.01 * max(image.shape[:2])))

@@ -20,7 +20,6 @@ APART = 6  # pixels of the search between two places
 
 def likely_views(
     strokes: Strokes,
-    size: tuple[int, int],
     edges: Edges,
     turns: Sequence[float],
     scales: Sequence[float],
@@ -28,9 +27,8 @@ def likely_views(
 ) -> np.ndarray:
     """Return up to K homographies from drawing to edges where much ink lies on edges, best first.
 
-    Scales are relative to a drawing of this size that just fits into the image.
+    Scales are relative to a drawing whose ink just fits into the image.
     """
-    width, height = size
     shrink = max(edges.size) / SIDE
     shape = tuple(max(1, round(length / shrink)) for length in edges.size)
     smooth = np.stack(
@@ -45,13 +43,14 @@ def likely_views(
         ]
     )
     smooth = (smooth - smooth.mean()) / (smooth.std() + 1e-6)
-    # Twice as large, so that what leaves on one side does not come in on the other.
+    # Twice as large: what leaves on one side must not come in on the other.
     room = 2 * SIDE
     spectrum = torch.fft.rfft2(torch.from_numpy(smooth), s=(room, room))
-    middle = np.array([width, height]) / 2
+    low, high = strokes.points.min(axis=0), strokes.points.max(axis=0)
+    middle = (low + high) / 2.0
     points = (strokes.points[:POINTS] - middle).astype(np.float64)
     normals = strokes.normals[:POINTS]
-    fitting = min(edges.width / width, edges.height / height)
+    fitting = float(np.min(np.array(edges.size) / np.maximum(high - low, 1)))
     found = []
     for scale in scales:
         for turn in turns:
@@ -70,6 +69,8 @@ def likely_views(
 
 def draw(points: np.ndarray, normals: np.ndarray, room: int) -> torch.Tensor:
     """Draw points into planes for each direction; what is left of or above 0 is at the far end."""
+    inside = (np.abs(points) < room / 2).all(axis=1)
+    points, normals = points[inside], normals[inside]
     steps = (normals % math.pi) / math.pi * DIRECTIONS
     lower = np.floor(steps).astype(int)
     share = steps - lower

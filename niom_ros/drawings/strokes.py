@@ -25,6 +25,10 @@ class Strokes:
         """Return the number of points."""
         return len(self.points)
 
+    def moved(self, left: int, top: int) -> 'Strokes':
+        """Return the strokes of a part of a picture in pixels of the whole."""
+        return Strokes(self.points + np.array([left, top], np.float32), self.normals)
+
 
 def strokes_of(picture: np.ndarray, mask: np.ndarray | None = None) -> Strokes:
     """Find the strokes of an RGB picture; where the mask is 0, it does not count."""
@@ -32,9 +36,9 @@ def strokes_of(picture: np.ndarray, mask: np.ndarray | None = None) -> Strokes:
     scale = SIDE / max(height, width)
     size = max(1, round(width * scale)), max(1, round(height * scale))
     smaller = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-    ink = ink_strength(cv2.resize(picture, size, interpolation=smaller))
     if mask is not None:
-        ink[cv2.resize(mask, size, interpolation=cv2.INTER_NEAREST) == 0] = 0
+        mask = cv2.resize(mask, size, interpolation=cv2.INTER_NEAREST)
+    ink = ink_strength(cv2.resize(picture, size, interpolation=smaller), mask)
     columns, rows, normals = middle_lines(ink, smoothing_for(ink))
     chosen = np.random.default_rng(0).permutation(len(columns))[:MOST_POINTS]
     points = np.column_stack([columns, rows])[chosen]

@@ -47,15 +47,18 @@ class Traced:
     checks: dict[str, float]
 
 
-def trace(strokes: Strokes, corners: np.ndarray, size: tuple[int, int], edges: Edges) -> Traced:
-    """Find the view of a drawing of this size in which most of its ink lies on edges."""
+def trace(strokes: Strokes, corners: np.ndarray, edges: Edges) -> Traced:
+    """Find the view of a drawing in which most of its ink lies on edges.
+
+    The corners are those of the part of the drawing that counts.
+    """
     device = edges.levels[0].planes.device
     ink = Ink(
         torch.from_numpy(strokes.points).to(device),
         torch.from_numpy(strokes.normals).to(device),
         torch.from_numpy(corners).float().to(device),
     )
-    starts = likely_views(strokes, size, edges, TURNS, SCALES, STARTS)
+    starts = likely_views(strokes, edges, TURNS, SCALES, STARTS)
     views = torch.from_numpy(starts).float().to(device)
     views = climb(views, ink, edges, COARSE, STEPS)
     views = views[worth(views, ink, edges, COARSE[-1]).argsort(descending=True)[:FINALISTS]]

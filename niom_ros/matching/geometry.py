@@ -16,6 +16,7 @@ from niom_ros.matching.homographies import warp_points
 from niom_ros.settings import Limits
 
 FEWEST_TELLING = 9  # twice as many numbers as a homography has, and a little more
+MOST_UNCERTAIN = 0.018  # of the longer side of the image: corners of a drawing found by its ink
 LOST = 1e6  # pixels; nobody knows where a corner is that is less certain
 SUREST_REFUSAL = 0.49  # confidence of what was refused: OK begins at one half
 
@@ -257,6 +258,8 @@ def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> st
             f'the match would show one corner of the reference {checks["perspective"]:.0f} times '
             'as large as another'
         )
+    if checks.get('corner_uncertainty', 0) > MOST_UNCERTAIN:
+        return f'its corners may be {checks["corner_deviation"]:.0f} pixels off: draw more of it'
     if checks['coverage'] < limits.min_coverage:
         return (
             f'the agreeing points span only {checks["coverage"]:.1%} of the reference, '

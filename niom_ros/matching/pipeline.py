@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
 from dataclasses import replace
+from threading import Lock
 import time
 
 import cv2
@@ -59,6 +60,7 @@ from niom_ros.settings import Weighting
 PLENTY_OF_KEYPOINTS = 500
 PLENTY_OF_INK = 800  # points along the strokes of a drawing
 LEAST_INK = 120  # of such points: fewer fit anything
+LEAST_SPREAD = 0.002  # of the part that counts, which the strokes must span
 BY_INK = 'ink'
 INK_AGREES = 'points of the drawing lie on edges'
 MOST_INK_POINTS = 400  # of a drawing that are reported: enough to see where it lies
@@ -150,11 +152,12 @@ class Pipeline:
         self._plenty = min(PLENTY_OF_KEYPOINTS, settings.max_keypoints)
         self._extractor = Extractor(settings, store, device)
         self._matcher = load_matcher(settings, store, device)
-        self._edge_finder = EdgeFinder(store, device)
         detector = load_detector(settings, store, device)
         self._embedder = LabelEmbedder(store, device, settings.clip_path, settings.clip_model)
         self._embedder.prepare()  # so that faults show now
         self._reader = SceneReader(detector, self._embedder, settings.fallback, device)
+        self._store, self._loading = store, Lock()
+        self._edge_finder: EdgeFinder | None = None
 
     def prepare(
         self,
@@ -195,20 +198,24 @@ class Pipeline:
         drawing, kind_confidence = likeness >= 0.5, max(likeness, 1 - likeness)
         if hints.drawing is not None:
             drawing, kind_confidence = hints.drawing, 1.0
-        strokes = strokes_of(image, mask) if drawing else None
-        if strokes is not None and len(strokes) < LEAST_INK:
-            strokes = None
+        part_mask = None if mask is None else box.part_of(mask)
+        strokes = None
         richness = len(features) / self._plenty
-        if strokes is not None:
-            richness = max(richness, len(strokes) / PLENTY_OF_INK)
+        if drawing:
+            found = strokes_of(box.part_of(image), part_mask).moved(box.left, box.top)
+            richness = max(richness, len(found) / PLENTY_OF_INK)
+            # A single line fits any edge.
+            if len(found) >= LEAST_INK and hull_area(found.points) > LEAST_SPREAD * box.area:
+                strokes = found
+                self._load_edge_finder()
         if len(features) < fewest_keypoints and strokes is None:
             raise TooPlain(
                 f'the reference has only {len(features)} distinct points, and '
-                f'{fewest_keypoints} must be found again: '
-                'use a picture with more detail, a sharper one, or a larger region'
+                f'{fewest_keypoints} must be found again'
+                + (', and hardly any strokes' if drawing else '')
+                + ': use a picture with more detail, a sharper one, or a larger region'
             )
         hints = replace(hints, drawing=drawing).for_part(box.left, box.top)
-        part_mask = None if mask is None else box.part_of(mask)
         with self._precision():
             scene = self._reader.read_reference(box.part_of(image), hints, part_mask)
         scene = scene.moved(box.left, box.top, width, height)
@@ -243,8 +250,15 @@ class Pipeline:
         """Return the edges of an image."""
         if look.edges is None:
             with timed('edges', look.seconds), self._precision():
-                look.edges = self._edge_finder.find(look.image)
+                look.edges = self._load_edge_finder().find(look.image)
         return look.edges
+
+    def _load_edge_finder(self) -> EdgeFinder:
+        """Return what finds edges: loaded with the first drawing, for photos need none."""
+        with self._loading:
+            if self._edge_finder is None:
+                self._edge_finder = EdgeFinder(self._store, torch.device(self.device))
+            return self._edge_finder
 
     def pair(self, reference: Reference, look: Look, options: Options) -> PairedObjects:
         """Pair the objects of a reference with those of an image."""
@@ -282,6 +296,8 @@ class Pipeline:
                 needless = Weights(None, (), 'none: found without')
                 return [
                     replace(outcome, reference_weights=needless, image_weights=needless)
+                    if outcome.weighting == 'none'
+                    else outcome
                     for outcome in outcomes
                 ]
             outcomes = [
@@ -320,7 +336,8 @@ class Pipeline:
             paired = self.pair(reference, look, options)
         weights = weights_for(reference.scene, scene, paired, weighting)
         _, image_weights = weights
-        if earlier is not None and image_weights.values is None:
+        same_again = earlier is not None and earlier.way == 'none' and image_weights.values is None
+        if earlier is not None and same_again:
             return replace(earlier, scene=scene, paired=paired, image_weights=image_weights)
         with timed('match', seconds):
             correspondences = self._correspondences(reference.features, features, weights, options)
@@ -353,7 +370,7 @@ class Pipeline:
         edges, box = self.edges_of(look), reference.box
         height, width = look.image.shape[:2]
         with timed('trace', look.seconds):
-            traced = trace(strokes, box.corners(), reference.size, edges)
+            traced = trace(strokes, box.corners(), edges)
         # Any first part of the strokes is a fair sample of them; best first, as matches are.
         shown = np.argsort(-traced.strength[:MOST_INK_POINTS], kind='stable')
         correspondences = Correspondences(
@@ -370,7 +387,9 @@ class Pipeline:
                     hull_area(strokes.points),
                     Box(0, 0, width, height),
                 )
-                evidence = replace(evidence, checks=checks | traced.checks)
+                checks |= traced.checks
+                checks['corner_uncertainty'] = checks['corner_deviation'] / max(width, height)
+                evidence = replace(evidence, checks=checks)
             verdict = judge(evidence, box, options.limits, calibration_of(INK), INK_AGREES)
         return MatchOutcome(
             verdict,
@@ -434,9 +453,10 @@ def ways_to_find(reference: Reference, options: Options, try_first: str = '') ->
 
 
 def better(earlier: MatchOutcome, later: MatchOutcome) -> MatchOutcome:
-    """Return the attempt whose matches agree better, with all that both found out."""
+    """Return the attempt that is surer, with the objects that the later one found out."""
     if later.agreement >= earlier.agreement:
-        return later
+        keypoints = max(earlier.image_keypoints, later.image_keypoints)
+        return replace(later, image_keypoints=keypoints)
     return replace(earlier, scene=later.scene, paired=later.paired)
 
 
