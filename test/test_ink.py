@@ -91,6 +91,28 @@ def test_a_shadow_is_no_ink() -> None:
     assert np.percentile(apart, 95) < 3
 
 
+def test_grain_of_the_paper_is_no_ink() -> None:
+    sheet = np.full((900, 1200, 3), 240.0)
+    cv2.circle(sheet, (600, 450), 60, (20, 20, 20), 4, cv2.LINE_AA)
+    grain = np.random.default_rng(0).normal(0, 8, sheet.shape)
+    points = strokes_of((sheet + grain).clip(0, 255).astype(np.uint8)).points
+    off = np.abs(np.linalg.norm(points - [600, 450], axis=1) - 60)
+    assert len(points) > 100
+    assert (off < 5).mean() > 0.98
+
+
+def test_what_does_not_count_changes_no_stroke() -> None:
+    page = np.full((300, 400, 3), 255, np.uint8)
+    cv2.circle(page, (100, 150), 60, (190, 190, 190), 2, cv2.LINE_AA)
+    mask = np.zeros((300, 400), np.uint8)
+    mask[:, :200] = 1
+    alone = strokes_of(page, mask)
+    page[:, 210:][::6] = 0
+    beside = strokes_of(page, mask)
+    assert len(alone) > 300
+    assert beside.points.tolist() == alone.points.tolist()
+
+
 def test_blank_paper_has_no_strokes() -> None:
     assert len(strokes_of(np.full((200, 300, 3), 230, np.uint8))) == 0
 
@@ -155,6 +177,26 @@ def test_a_view_that_is_almost_right_climbs_to_the_right_one(finder: EdgeFinder)
     views = climb(torch.from_numpy(moved)[None].float(), ink, edges, (1, 2, 3, 4), 8)
     assert corner_error(moved, VIEW, box) > 10
     assert corner_error(views[0].double().numpy(), VIEW, box) < 2.5
+
+
+@pytest.mark.parametrize('size', [(640, 8), (8, 640), (32, 32), (1, 1)])
+def test_an_image_of_any_shape_has_edges(finder: EdgeFinder, size: tuple[int, int]) -> None:
+    width, height = size
+    image = np.random.default_rng(0).integers(0, 255, (height, width, 3), np.uint8)
+    box = Box(0, 0, WIDTH, HEIGHT)
+    found = trace(strokes_of(drawing()), box.corners(), finder.find(image))
+    assert np.isfinite(found.drawing_to_image).all()
+
+
+@pytest.mark.parametrize('part', [1, 3])
+def test_a_small_drawing_on_a_large_sheet_is_found(finder: EdgeFinder, part: int) -> None:
+    sheet = np.full((part * HEIGHT, part * WIDTH, 3), 255, np.uint8)
+    sheet[-HEIGHT:, -WIDTH:] = drawing()
+    corner = np.array([[1, 0, -(part - 1) * WIDTH], [0, 1, -(part - 1) * HEIGHT], [0, 0, 1.0]])
+    box = Box((part - 1) * WIDTH, (part - 1) * HEIGHT, WIDTH, HEIGHT)
+    strokes = strokes_of(box.part_of(sheet)).moved(box.left, box.top)
+    found = trace(strokes, box.corners(), finder.find(scene()))
+    assert corner_error(found.drawing_to_image, VIEW @ corner, box) < 5
 
 
 @pytest.mark.parametrize('angle', [0, 70, 180])

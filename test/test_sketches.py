@@ -1,5 +1,7 @@
 """A sketch as the reference: from paper to the thing that it shows, through the whole pipeline."""
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from niom_ros.matching.images import TooPlain
 from niom_ros.matching.pictures import draw_edges
 from niom_ros.matching.pictures import draw_report
 from niom_ros.matching.pipeline import Look
+from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
 from niom_ros.matching.pipeline import ways_to_find
@@ -29,6 +32,11 @@ from niom_ros.virtual_scene import View
 from niom_ros.virtual_scene import VirtualScene
 
 INK = Options(drawing_search='ink')
+BENT = np.array([[0.8, 0.1, 60], [-0.08, 0.85, 70], [0.0002, -0.0001, 1]])
+
+
+def bent_copy() -> np.ndarray:
+    return cv2.warpPerspective(demo_sketch(), BENT, (640, 480), borderValue=(255, 255, 255))
 
 
 @pytest.fixture(scope='module')
@@ -88,14 +96,12 @@ def test_an_even_image_holds_no_drawing(
 
 
 def test_a_copy_of_a_sketch_is_found_by_matches(pipeline: Pipeline, reference: Reference) -> None:
-    bent = np.array([[0.8, 0.1, 60], [-0.08, 0.85, 70], [0.0002, -0.0001, 1]])
-    image = cv2.warpPerspective(demo_sketch(), bent, (640, 480), borderValue=(255, 255, 255))
-    look = Look(image)
+    look = Look(bent_copy())
     (outcome,) = pipeline.match_all([reference], look)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     assert outcome.way == 'none'
     assert look.edges is None
-    assert corner_error(outcome.verdict.reference_to_image, bent, reference.box) < 3
+    assert corner_error(outcome.verdict.reference_to_image, BENT, reference.box) < 3
 
 
 def test_what_worked_is_tried_first(pipeline: Pipeline, reference: Reference, view: View) -> None:
@@ -108,6 +114,51 @@ def test_what_worked_is_tried_first(pipeline: Pipeline, reference: Reference, vi
     found = guide(pipeline, [named], view.image, None, GuideOptions(), try_first='ink')
     assert found.look is not None and found.look.features is None
     assert found.outcome.way == 'ink'
+
+
+@pytest.mark.parametrize('first', ['ink', 'sew'])
+def test_the_other_way_is_tried_when_the_first_fails(
+    pipeline: Pipeline,
+    reference: Reference,
+    coffee: np.ndarray,
+    view: View,
+    monkeypatch: pytest.MonkeyPatch,
+    first: str,
+) -> None:
+    wanted, image = pipeline.prepare(coffee), view.image
+    if first == 'ink':
+        wanted, image = reference, bent_copy()
+    attempt, tried = pipeline._attempt, []
+
+    def refuse_first(
+        reference: Reference, look: Look, options: Options, way: str, *earlier: MatchOutcome
+    ) -> MatchOutcome:
+        tried.append(way)
+        if way == first:
+            refused = MatchOutcome.without_matches(Status.LOW_CONFIDENCE, 'as if')
+            return replace(refused, way=way)
+        return attempt(reference, look, options, way, *earlier)
+
+    monkeypatch.setattr(pipeline, '_attempt', refuse_first)
+    (outcome,) = pipeline.match_all([wanted], Look(image), try_first=first)
+    assert tried == [first, 'none']
+    assert outcome.way == 'none'
+    assert outcome.verdict.status is Status.OK, outcome.verdict.message
+
+
+def test_weights_that_were_used_are_told_also_when_they_came_first(
+    pipeline: Pipeline, coffee: np.ndarray, view: View
+) -> None:
+    (outcome,) = pipeline.match_all([pipeline.prepare(coffee)], Look(view.image), try_first='sew')
+    assert outcome.way == outcome.weighting == 'sew'
+    assert outcome.image_weights.source.startswith('yolov4-tiny')
+
+
+def test_a_single_line_is_not_looked_for_by_its_ink(pipeline: Pipeline) -> None:
+    page = np.full((400, 600, 3), 255, np.uint8)
+    cv2.line(page, (50, 60), (550, 340), (0, 0, 0), 3, cv2.LINE_AA)
+    with pytest.raises(TooPlain, match='hardly any strokes'):
+        pipeline.prepare(page, hints=Hints(drawing=True), fewest_keypoints=5000)
 
 
 def test_ways_depend_on_the_reference_and_the_options(
@@ -143,19 +194,19 @@ def test_a_plain_outline_is_enough_for_a_drawing_but_not_for_a_photo(pipeline: P
 
 
 def test_only_the_part_that_counts_is_laid_along_edges(pipeline: Pipeline, view: View) -> None:
-    page = np.full((600, 900, 3), 255, np.uint8)
-    page[100:500, 200:800] = demo_sketch()
+    page = np.full((1500, 2200, 3), 255, np.uint8)
+    page[1100:, 1600:] = demo_sketch()
     # Scribble beside it that is nowhere in the image.
-    for x in range(20, 180, 20):
-        cv2.line(page, (x, 20), (200 - x, 580), (0, 0, 0), 3)
-    mask = np.zeros((600, 900), np.uint8)
-    mask[100:500, 200:800] = 255
+    for x in range(20, 1500, 20):
+        cv2.line(page, (x, 20), (1500 - x, 1480), (0, 0, 0), 3)
+    mask = np.zeros((1500, 2200), np.uint8)
+    mask[1100:, 1600:] = 255
     reference = pipeline.prepare(page, mask)
     outcome = pipeline.match(reference, view.image, INK)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
-    moved = np.array([[1, 0, -200], [0, 1, -100], [0, 0, 1.0]])
+    moved = np.array([[1, 0, -1600], [0, 1, -1100], [0, 0, 1.0]])
     truth = view.picture_to_image @ moved
-    box = Box(200, 100, 600, 400)
+    box = Box(1600, 1100, 600, 400)
     assert reference.box == box
     assert corner_error(outcome.verdict.reference_to_image, truth, box) < 12
 

@@ -33,7 +33,8 @@ def drawing_likeness(image: np.ndarray) -> float:
     size = tuple(max(1, round(length * scale)) for length in image.shape[1::-1])
     smaller = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
     small = cv2.resize(image, size, interpolation=smaller)
-    ink = ink_strength(small)
+    # What is grain on a sheet is what a photo shows: here it counts.
+    ink = ink_strength(small, noise=0)
     columns, rows, angles = middle_lines(ink, smoothing_for(ink))
     if len(columns) < FEWEST_POINTS:
         return 0.0

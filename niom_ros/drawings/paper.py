@@ -10,19 +10,22 @@ NOISE = 8.0  # times the median difference of paper from paper: no grain is so s
 FAINTEST = 12.0  # distance in Lab between ink and paper
 
 
-def ink_strength(picture: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+def ink_strength(
+    picture: np.ndarray, mask: np.ndarray | None = None, noise: float = NOISE
+) -> np.ndarray:
     """Return how much each pixel of an RGB picture differs from the paper around it, 0 to 1.
 
     So it does not matter whether lines are dark on light or light on dark, nor whether a shadow
-    lies over the paper. Where the mask is 0 there is no ink.
+    lies over the paper. Where the mask is 0 there is no ink. Noise is how many times as much as
+    most of the paper a pixel must at least differ to be the strongest ink.
     """
     lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     difference = np.linalg.norm(lab - paper_around(lab), axis=2)
     counting = difference if mask is None else difference[mask != 0]
     if not counting.size:
         return np.zeros(difference.shape, np.float32)
-    noise = NOISE * float(np.median(counting))
-    strongest = max(FAINTEST, noise, float(np.percentile(counting, 99)))
+    grain = noise * float(np.median(counting))
+    strongest = max(FAINTEST, grain, float(np.percentile(counting, 99)))
     ink = np.minimum(difference / strongest, 1).astype(np.float32)
     if mask is not None:
         ink[mask == 0] = 0
