@@ -3,7 +3,10 @@
 import base64
 import io
 import math
+import subprocess
+import sys
 import threading
+import time
 
 from blueprints import arrow
 from blueprints import blueprint
@@ -36,6 +39,8 @@ from test_images import claimed_png
 from niom_ros.cli import main
 from niom_ros.guidance.folder import read_reference
 from niom_ros.matching.images import ImageError
+from niom_ros.pages.drawing import draw_page
+from niom_ros.pages.reading import environment_of_reader
 from niom_ros.pages.reading import read_reference_picture
 from niom_ros.pages.svg_paths import as_path_data
 from niom_ros.pages.svg_paths import path_data
@@ -45,7 +50,13 @@ ALL = 'left out of page 0: 11 texts, 6 dimension lines, 2 centre lines, frame, t
 
 
 @pytest.fixture
-def read(tmp_path):
+def in_this_process(monkeypatch):
+    """Read pages in the process of the tests: starting another one takes longer than reading."""
+    monkeypatch.setattr('niom_ros.pages.reading.read_apart', draw_page)
+
+
+@pytest.fixture
+def read(tmp_path, in_this_process):
     """Return a function that reads what a file with the given content shows."""
 
     def read(data, name='page.pdf', page=0, page_dpi=FAST):
@@ -365,24 +376,92 @@ def test_an_image_has_no_resolution_to_choose(read, coffee_file):
     assert read_reference_picture(coffee_file).notes == ()
 
 
-def test_threads_may_read_pages_at_once(read, tmp_path):
-    expected = read(as_pdf(plate())).image
+# The process that reads
+
+
+def test_threads_may_read_pages_at_once(tmp_path):
+    file = tmp_path / 'plate.pdf'
+    file.write_bytes(as_pdf(plate()))
+    expected = draw_page(file, 'pdf', 0, FAST).image
     file = tmp_path / 'page.pdf'
     file.write_bytes(as_pdf(blueprint()))
     seen = []
     threads = [
-        threading.Thread(
-            target=lambda: seen.append(read_reference_picture(file, page_dpi=FAST).image)
-        )
-        for _ in range(6)
+        threading.Thread(target=lambda: seen.append(read_reference_picture(file, page_dpi=FAST)))
+        for _ in range(3)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(seen) == 6
-    for image in seen:
-        assert_shows(image, expected)
+    assert len(seen) == 3
+    for page in seen:
+        assert page.notes == (ALL,)
+        assert_shows(page.image, expected)
+    seen[0].image[:] = 0  # it may be written to
+
+
+def test_a_page_that_takes_too_long_stops_nobody(tmp_path, monkeypatch):
+    blurred = '<g filter="url(#f)"><rect width="297" height="210"/></g>' * 20
+    blur = '<filter id="f"><feGaussianBlur stdDeviation="50"/></filter>'
+    file = tmp_path / 'page.svg'
+    file.write_text(svg_file(f'{blur}{blurred}'))
+    monkeypatch.setattr('niom_ros.pages.reading.DEADLINE', 2.0)
+    asking = threading.Event()
+    longest_pause = 0.0
+
+    def watch():
+        nonlocal longest_pause
+        last = time.monotonic()
+        while not asking.wait(0.01):
+            longest_pause, last = max(longest_pause, time.monotonic() - last), time.monotonic()
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        with pytest.raises(ImageError, match=r'page\.svg: takes too long to draw: simplify it'):
+            read_reference_picture(file)
+    finally:
+        asking.set()
+        watching.join()
+    assert longest_pause < 1.0
+
+
+@pytest.mark.parametrize(
+    ('program', 'words'),
+    [
+        ('import os; os.abort()', 'made the reader fail: give a picture of it instead$'),
+        ('undefined', r'made the reader fail: .* \(NameError: '),
+        (
+            'from niom_ros.pages import child; '
+            'child.draw_page = lambda *_: bytearray(5 * 10**9); child.main()',
+            'takes too much memory to draw: simplify it',
+        ),
+    ],
+)
+def test_a_reader_that_fails_is_told(tmp_path, monkeypatch, program, words):
+    file = tmp_path / 'page.pdf'
+    file.write_bytes(as_pdf(plate()))
+    monkeypatch.setattr('niom_ros.pages.reading.READER', ('-c', program))
+    with pytest.raises(ImageError, match=words):
+        read_reference_picture(file, page_dpi=FAST)
+
+
+def test_the_reader_takes_no_modules_from_where_the_user_is(tmp_path, monkeypatch):
+    file = tmp_path / 'page.pdf'
+    file.write_bytes(b'%PDF-1.4')
+    (tmp_path / 'json.py').write_text('raise SystemExit(1)')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ImageError, match=r'^page\.pdf: the PDF file is damaged'):
+        read_reference_picture('page.pdf')
+
+
+def test_the_reader_starts_without_networks():
+    program = 'import niom_ros.pages.child, sys; sys.exit("torch" in sys.modules)'
+    assert (
+        subprocess.run([sys.executable, '-c', program], env=environment_of_reader()).returncode
+        == 0
+    )
 
 
 # What is refused
@@ -469,14 +548,14 @@ def test_a_page_of_too_many_pixels_is_refused_before_it_is_drawn(read, write, mo
         ImageError, match=r'at 2000 dpi the page has 23386 x 16535 pixels.*at most 719 dpi'
     ):
         read(write(plate()), page_dpi=2000.0)
-    monkeypatch.setattr('niom_ros.pages.reading.MAX_PIXELS', 860_000)
+    monkeypatch.setattr('niom_ros.pages.drawing.MAX_PIXELS', 860_000)
     with pytest.raises(ImageError, match='use at most 94 dpi'):
         read(write(plate()), page_dpi=95.0)
     assert read(write(plate()), page_dpi=94.0).image.size < 3 * 860_000
 
 
 def test_files_that_are_too_large_are_not_read(read, monkeypatch):
-    monkeypatch.setattr('niom_ros.pages.reading.LARGEST_SVG', 1_000_000)
+    monkeypatch.setattr('niom_ros.pages.drawing.LARGEST_SVG', 1_000_000)
     with pytest.raises(ImageError, match='2 MB, more than the limit of 1 MB'):
         read(svg_file(' ' * 2_000_000), 'page.svg')
 
@@ -491,7 +570,7 @@ def test_a_file_that_is_no_page_is_told_like_any_other(read):
 # Where pages are used
 
 
-def test_a_page_in_a_folder_of_references(tmp_path):
+def test_a_page_in_a_folder_of_references(tmp_path, in_this_process):
     pages = [pdf_operators(plate()), pdf_operators(blueprint())]
     (tmp_path / 'plate.pdf').write_bytes(pdf_file(pages))
     plain = read_reference(tmp_path / 'plate.pdf')
@@ -516,7 +595,7 @@ def test_a_page_in_a_folder_of_references(tmp_path):
     ],
 )
 def test_mistakes_on_the_command_line_are_one_clear_line(
-    options, words, coffee_file, capsys, tmp_path
+    options, words, coffee_file, capsys, tmp_path, in_this_process
 ):
     file = tmp_path / 'page.pdf'
     file.write_bytes(as_pdf(plate()))

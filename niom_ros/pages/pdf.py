@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,6 @@ MOST_OBJECTS = 500_000
 MOST_STEPS = 2_000_000  # lines and curves
 DEEPEST_FORM = 12  # forms that contain forms
 WHITE = 250  # of 255: paint as bright as this hides or is paper
-
-# PDFium must not be entered by two threads, not even for two documents.
-PDFIUM = Lock()
 
 
 @dataclass(frozen=True)
@@ -164,24 +160,23 @@ INVISIBLE_TEXT = 3  # as scanners put over a page so that it can be searched
 
 @contextmanager
 def pdf_page(file: Path, number: int) -> Iterator[PdfPage]:
-    """Open a page of a PDF file; meanwhile no other thread uses PDFium."""
-    with PDFIUM:
+    """Open a page of a PDF file; not in two threads at once, PDFium does not allow it."""
+    try:
+        document = pypdfium2.PdfDocument(file)
+    except pypdfium2.PdfiumError as error:
+        raise ImageError(why_not_opened(error)) from None
+    try:
+        count = len(document)
+        if number >= count:
+            pages = 'page' if count == 1 else 'pages'
+            raise ImageError(f'there is no page {number}: it has {count} {pages}, from 0')
         try:
-            document = pypdfium2.PdfDocument(file)
+            page = document[number]
         except pypdfium2.PdfiumError as error:
-            raise ImageError(why_not_opened(error)) from None
-        try:
-            count = len(document)
-            if number >= count:
-                pages = 'page' if count == 1 else 'pages'
-                raise ImageError(f'there is no page {number}: it has {count} {pages}, from 0')
-            try:
-                page = document[number]
-            except pypdfium2.PdfiumError as error:
-                raise ImageError(f'page {number} is damaged: {reason(error)}') from None
-            yield PdfPage(page)
-        finally:
-            document.close()
+            raise ImageError(f'page {number} is damaged: {reason(error)}') from None
+        yield PdfPage(page)
+    finally:
+        document.close()
 
 
 def why_not_opened(error: Exception) -> str:
