@@ -32,6 +32,10 @@ def draw_page(file: Path, kind: str, page: int, page_dpi: float) -> ReferencePic
         return drawn(svg_page(file.read_bytes()), page, page_dpi)
     except OSError as error:
         raise ImageError(f'it cannot be read: {reason(error)}') from None
+    except (ArithmeticError, ValueError) as error:
+        raise ImageError(
+            f'its numbers make no sense ({reason(error)}): give a picture of it instead'
+        ) from None
 
 
 def check_bytes(file: Path, most: int) -> None:

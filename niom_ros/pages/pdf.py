@@ -48,7 +48,7 @@ class PdfPage:
         self._parts: list[Part] = []
         self._objects: list[tuple[Any, np.ndarray]] = []
         self._paths: dict[int, list[SubPath]] = {}
-        self._steps = 0
+        self._seen = self._steps = 0
         longer = max(width, height)
         self._to_page = page_matrix(page) * np.array([[width], [height]]) / longer
         top = [
@@ -59,8 +59,12 @@ class PdfPage:
 
     def picture_without(self, pieces: Set[int], size: tuple[int, int]) -> np.ndarray:
         """Return the page as an RGB picture of width x height pixels, some pieces left out."""
-        for source in {self._parts[index].source for index in pieces}:
-            self._leave_out(source, pieces)
+        gone: dict[int, set[int]] = {}
+        for index in pieces:
+            part = self._parts[index]
+            gone.setdefault(part.source, set()).update(part.sub_paths)
+        for source, sub_paths in gone.items():
+            self._leave_out(source, sub_paths)
         width, height = size
         bitmap = pypdfium2.PdfBitmap.new_native(width, height, pdfium.FPDFBitmap_BGR)
         bitmap.fill_rect((255, 255, 255, 255), 0, 0, width, height)
@@ -74,7 +78,8 @@ class PdfPage:
     def _read(self, objects: list[Any], matrix: np.ndarray, depth: int) -> None:
         """Read objects whose coordinates a matrix (2 x 3) brings to the page."""
         for one in objects:
-            if len(self._objects) >= MOST_OBJECTS or self._steps > MOST_STEPS:
+            self._seen += 1
+            if self._seen > MOST_OBJECTS or self._steps > MOST_STEPS:
                 raise ImageError(
                     f'the page has more than {MOST_OBJECTS} objects or {MOST_STEPS} lines: '
                     'export a simpler one'
@@ -99,8 +104,9 @@ class PdfPage:
     def _add(self, points: np.ndarray, matrix: np.ndarray, part: Part, **fields: Any) -> None:
         place = composed(self._to_page, matrix)
         moved = points @ place[:, :2].T + place[:, 2]
-        if len(moved) and np.isfinite(moved).all():
-            self.pieces.append(Piece(moved, **fields))
+        piece = Piece(moved, **fields)
+        if piece.is_near:
+            self.pieces.append(piece)
             self._parts.append(part)
 
     def _read_path(self, source: int) -> None:
@@ -137,16 +143,10 @@ class PdfPage:
                 dash_pattern=dash_pattern,
             )
 
-    def _leave_out(self, source: int, pieces: Set[int]) -> None:
+    def _leave_out(self, source: int, gone: Set[int]) -> None:
         """Hide an object, and draw again those of its sub-paths that are to stay."""
         one, matrix = self._objects[source]
         pdfium.FPDFPageObj_SetIsActive(one, False)
-        gone = {
-            sub_path
-            for index in pieces
-            if self._parts[index].source == source
-            for sub_path in self._parts[index].sub_paths
-        }
         stays = [
             path for index, path in enumerate(self._paths.get(source, [])) if index not in gone
         ]
