@@ -3,7 +3,10 @@
 import base64
 import io
 import math
+import subprocess
+import sys
 import threading
+import time
 
 from blueprints import arrow
 from blueprints import blueprint
@@ -36,16 +39,27 @@ from test_images import claimed_png
 from niom_ros.cli import main
 from niom_ros.guidance.folder import read_reference
 from niom_ros.matching.images import ImageError
+from niom_ros.pages.drawing import draw_page
+from niom_ros.pages.pdf import pdf_page
+from niom_ros.pages.reading import environment_of_reader
 from niom_ros.pages.reading import read_reference_picture
+from niom_ros.pages.svg import svg_page
 from niom_ros.pages.svg_paths import as_path_data
 from niom_ros.pages.svg_paths import path_data
+from niom_ros.pages.svg_paths import StyleSheet
 
 FAST = 72.0  # pixels per inch, where they do not matter
 ALL = 'left out of page 0: 11 texts, 6 dimension lines, 2 centre lines, frame, title block'
 
 
 @pytest.fixture
-def read(tmp_path):
+def in_this_process(monkeypatch):
+    """Read pages in the process of the tests: starting another one takes longer than reading."""
+    monkeypatch.setattr('niom_ros.pages.reading.read_apart', draw_page)
+
+
+@pytest.fixture
+def read(tmp_path, in_this_process):
     """Return a function that reads what a file with the given content shows."""
 
     def read(data, name='page.pdf', page=0, page_dpi=FAST):
@@ -365,24 +379,78 @@ def test_an_image_has_no_resolution_to_choose(read, coffee_file):
     assert read_reference_picture(coffee_file).notes == ()
 
 
-def test_threads_may_read_pages_at_once(read, tmp_path):
-    expected = read(as_pdf(plate())).image
+# The process that reads
+
+
+def test_threads_may_read_pages_at_once(tmp_path):
+    file = tmp_path / 'plate.pdf'
+    file.write_bytes(as_pdf(plate()))
+    expected = draw_page(file, 'pdf', 0, FAST).image
     file = tmp_path / 'page.pdf'
     file.write_bytes(as_pdf(blueprint()))
     seen = []
     threads = [
-        threading.Thread(
-            target=lambda: seen.append(read_reference_picture(file, page_dpi=FAST).image)
-        )
-        for _ in range(6)
+        threading.Thread(target=lambda: seen.append(read_reference_picture(file, page_dpi=FAST)))
+        for _ in range(2)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(seen) == 6
-    for image in seen:
-        assert_shows(image, expected)
+    assert len(seen) == 2
+    for page in seen:
+        assert page.notes == (ALL,)
+        assert_shows(page.image, expected)
+    seen[0].image[:] = 0  # it may be written to
+
+
+def test_a_page_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
+    blurred = '<g filter="url(#f)"><rect width="297" height="210"/></g>' * 20
+    blur = '<filter id="f"><feGaussianBlur stdDeviation="50"/></filter>'
+    file = tmp_path / 'page.svg'
+    file.write_text(svg_file(f'{blur}{blurred}'))
+    monkeypatch.setattr('niom_ros.pages.reading.DEADLINE', 1.0)
+    began = time.monotonic()
+    with pytest.raises(ImageError, match=r'page\.svg: takes too long to draw: simplify it'):
+        read_reference_picture(file)
+    assert time.monotonic() - began < 5.0
+
+
+@pytest.mark.parametrize(
+    ('program', 'words'),
+    [
+        ('import os; os.abort()', 'made the reader fail: give a picture of it instead$'),
+        ('undefined', r'made the reader fail: .* \(NameError: '),
+        (
+            'from niom_ros.pages import child; '
+            'child.draw_page = lambda *_: bytearray(5 * 10**9); child.main()',
+            'takes too much memory to draw: simplify it',
+        ),
+    ],
+)
+def test_a_reader_that_fails_is_told(tmp_path, monkeypatch, program, words):
+    file = tmp_path / 'page.pdf'
+    file.write_bytes(as_pdf(plate()))
+    monkeypatch.setattr('niom_ros.pages.reading.READER', ('-c', program))
+    with pytest.raises(ImageError, match=words):
+        read_reference_picture(file, page_dpi=FAST)
+
+
+def test_the_reader_takes_no_modules_from_where_the_user_is(tmp_path, monkeypatch):
+    file = tmp_path / 'page.pdf'
+    file.write_bytes(b'%PDF-1.4')
+    (tmp_path / 'json.py').write_text('raise SystemExit(1)')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ImageError, match=r'^page\.pdf: the PDF file is damaged'):
+        read_reference_picture('page.pdf')
+
+
+def test_the_reader_starts_without_networks():
+    program = 'import niom_ros.pages.child, sys; sys.exit("torch" in sys.modules)'
+    assert (
+        subprocess.run([sys.executable, '-c', program], env=environment_of_reader()).returncode
+        == 0
+    )
 
 
 # What is refused
@@ -402,6 +470,10 @@ def png_data(content):
     return 'data:image/png;base64,' + base64.b64encode(content).decode()
 
 
+def drawn_as(path):
+    return svg_file(f'<path d="{path}" stroke="black"/>')
+
+
 def bomb():
     levels = ''.join(
         f'<g id="l{i}">' + f'<use href="#l{i - 1}"/>' * 10 + '</g>' for i in range(1, 9)
@@ -410,6 +482,7 @@ def bomb():
 
 
 DOCTYPE = '<!DOCTYPE svg [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
+DEFAULTS = '<!DOCTYPE svg [<!ATTLIST rect style CDATA "fill: red">]>'
 OBJECT = svg_file('<rect width="9" height="9"/>')
 BAD_FILES = {
     'it is encrypted: save it without a password': encrypted(),
@@ -417,7 +490,8 @@ BAD_FILES = {
     'page 0 is empty: name a page': pdf_file(['']),
     'page 0 is empty': svg_file('<defs><path d="M0 0 L9 9" stroke="black"/></defs>'),
     'the SVG file is damaged': '<svg xmlns="http://www.w3.org/2000/svg"><g></svg>',
-    'declares entities: save it as plain': OBJECT.replace('<svg', f'{DOCTYPE}<svg'),
+    'declares entities or attributes: save': OBJECT.replace('<svg', f'{DOCTYPE}<svg'),
+    'declares entities or attributes': OBJECT.replace('<svg', f'{DEFAULTS}<svg'),
     'its root element is <html>': '<html><svg/></html>',
     r'its root element is <svg>, not <svg xmlns=': '<svg width="9" height="9"/>',
     'contains a script': svg_file('<script>alert(1)</script>'),
@@ -430,6 +504,15 @@ BAD_FILES = {
     'takes styles from another file': '<?xml-stylesheet href="a.css"?>' + OBJECT.split('?>')[1],
     'has no size: give <svg> a width': svg_file('<g/>', size=''),
     'draws more than 200000 elements': bomb(),
+    'takes more than 30 million characters': svg_file(
+        f'<path id="a" d="M0 0{"h1 h-1" * 5000}"/>' + '<use href="#a"/>' * 2000
+    ),
+    'the number 1e200 in it is too large': drawn_as('M0 0 A 1e200 1e200 0 0 1 9 9'),
+    'the number 1e999 in it is too large': drawn_as('M0 0 A5 5 1e999 0 1 9 9'),
+    'the number -1e99 in it is too large': drawn_as('M0 0 L -1e99 0'),
+    'the number 1e98 in it is too large': svg_file('<polyline points="0,0 1e98,9"/>'),
+    'the number 1e97 in it is too large': svg_file('<line x2="1e97" stroke="red"/>'),
+    'the number 1e96 in it is too large': svg_file('<g transform="scale(1e96)"/>'),
     'refer to each other in a circle': svg_file('<g id="a"><use href="#a"/></g>'),
     'nested more than 100 deep': svg_file('<g>' * 200 + '</g>' * 200),
     'compressed: unpack it': b'\x1f\x8b\x08\x00',
@@ -457,6 +540,50 @@ def test_an_embedded_picture_is_drawn(read, monkeypatch):
         read(page)
 
 
+def test_pictures_and_lines_count_as_often_as_they_are_drawn(read, monkeypatch):
+    buffer = io.BytesIO()
+    Image.new('RGB', (4, 4)).save(buffer, 'PNG')
+    picture = with_image(png_data(buffer.getvalue())).replace('<image', '<image id="a"')
+    line = svg_file('<path id="a" d="M0 0 L200 9 L9 200" stroke="black"/>')
+    twice = '<use href="#a"/><use href="#a"/></svg>'
+    monkeypatch.setattr('niom_ros.pages.svg.MAX_PIXELS', 47)
+    monkeypatch.setattr('niom_ros.pages.svg.MOST_STEPS', 30)
+    read(picture)
+    with pytest.raises(ImageError, match='its pictures have more than'):
+        read(picture.replace('</svg>', twice))
+    monkeypatch.setattr('niom_ros.pages.svg.MOST_STEPS', 5)
+    read(line)
+    with pytest.raises(ImageError, match='draws more than 5 lines'):
+        read(line.replace('</svg>', twice))
+
+
+def test_forms_count_as_objects(read, monkeypatch):
+    page = pdf_file([pdf_operators([Circle(100, 100, 50)])], in_form=True)
+    read(page)
+    monkeypatch.setattr('niom_ros.pages.pdf.MOST_OBJECTS', 1)
+    with pytest.raises(ImageError, match='more than 1 objects'):
+        read(page)
+
+
+@pytest.mark.parametrize(
+    'far', ['M0 0 L1e14 0', 'M10 10 h1e14 v1e14', 'M0 0 A 5 5 0 0 1 1e-200 0 L 9 1e14']
+)
+def test_what_is_drawn_far_from_the_page_is_no_obstacle(read, far):
+    page = read(svg_file(svg_elements(blueprint()) + f'<path d="{far}" stroke="black"/>'))
+    assert_shows(page.image, read(as_svg(plate())).image)
+    assert page.notes == (ALL,)
+
+
+@pytest.mark.parametrize('error', [ZeroDivisionError('by zero'), ValueError('by zero')])
+def test_numbers_that_cannot_be_computed_with_are_told(read, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr('niom_ros.pages.drawing.find_annotations', fail)
+    with pytest.raises(ImageError, match=r'its numbers make no sense \(by zero\): give a picture'):
+        read(as_pdf(plate()))
+
+
 @pytest.mark.parametrize('page_dpi', [-1.0, math.nan, math.inf])
 def test_a_resolution_without_meaning_is_refused(read, page_dpi):
     with pytest.raises(ImageError, match=r'page_dpi is .*: give pixels per inch, or 0'):
@@ -469,14 +596,14 @@ def test_a_page_of_too_many_pixels_is_refused_before_it_is_drawn(read, write, mo
         ImageError, match=r'at 2000 dpi the page has 23386 x 16535 pixels.*at most 719 dpi'
     ):
         read(write(plate()), page_dpi=2000.0)
-    monkeypatch.setattr('niom_ros.pages.reading.MAX_PIXELS', 860_000)
+    monkeypatch.setattr('niom_ros.pages.drawing.MAX_PIXELS', 860_000)
     with pytest.raises(ImageError, match='use at most 94 dpi'):
         read(write(plate()), page_dpi=95.0)
     assert read(write(plate()), page_dpi=94.0).image.size < 3 * 860_000
 
 
 def test_files_that_are_too_large_are_not_read(read, monkeypatch):
-    monkeypatch.setattr('niom_ros.pages.reading.LARGEST_SVG', 1_000_000)
+    monkeypatch.setattr('niom_ros.pages.drawing.LARGEST_SVG', 1_000_000)
     with pytest.raises(ImageError, match='2 MB, more than the limit of 1 MB'):
         read(svg_file(' ' * 2_000_000), 'page.svg')
 
@@ -491,7 +618,7 @@ def test_a_file_that_is_no_page_is_told_like_any_other(read):
 # Where pages are used
 
 
-def test_a_page_in_a_folder_of_references(tmp_path):
+def test_a_page_in_a_folder_of_references(tmp_path, in_this_process):
     pages = [pdf_operators(plate()), pdf_operators(blueprint())]
     (tmp_path / 'plate.pdf').write_bytes(pdf_file(pages))
     plain = read_reference(tmp_path / 'plate.pdf')
@@ -516,7 +643,7 @@ def test_a_page_in_a_folder_of_references(tmp_path):
     ],
 )
 def test_mistakes_on_the_command_line_are_one_clear_line(
-    options, words, coffee_file, capsys, tmp_path
+    options, words, coffee_file, capsys, tmp_path, in_this_process
 ):
     file = tmp_path / 'page.pdf'
     file.write_bytes(as_pdf(plate()))
@@ -539,6 +666,22 @@ def test_niom_match_finds_a_page_and_says_what_was_left_out(tmp_path, capsys):
     said = capsys.readouterr().out
     assert said.startswith('left out of page 1: 5 texts, frame, title block\n')
     assert (code, said.splitlines()[1][:3]) == (0, 'OK:')
+
+
+def test_the_pieces_to_leave_out_are_looked_at_once(tmp_path):
+    class Watched(frozenset):
+        times = 0
+
+        def __iter__(self):
+            self.times += 1
+            return super().__iter__()
+
+    file = tmp_path / 'page.pdf'
+    file.write_bytes(as_pdf(blueprint()))
+    with pdf_page(file, 0) as page:
+        pieces = Watched(range(5, 25))
+        page.picture_without(pieces, (100, 70))
+    assert pieces.times == 1
 
 
 # The languages inside of SVG
@@ -571,3 +714,36 @@ def test_arcs_are_round():
         assert points[-1] == pytest.approx((-10, 0))
     (small,) = path_data('M10 0A1 1 0 0 1 -10 0')  # grown until it reaches
     assert small.flattened(np.eye(3)[:2])[:, 1].max() == pytest.approx(10, abs=0.01)
+
+
+def test_the_first_letter_of_a_text_tells_where_it_begins():
+    for place in ('70', '70 75 80', '70,75,80', ' 70 , 75'):
+        page = svg_file(f'<text><tspan x="{place}" y="100 100 100">160</tspan></text>')
+        (text,) = svg_page(page.encode()).pieces
+        assert text.box[[0, 3]] * 297 == pytest.approx((70, 100))
+
+
+def test_the_more_particular_rule_of_a_style_sheet_wins():
+    sheet = StyleSheet("""
+        #a { fill: #1 } .b.c { fill: #2 } .b { fill: #3; stroke: #3 } .c { stroke: #4 }
+        line { fill: #5 } * { fill: #6; x: #6 } line.d, rect.d { y: #7 } .b > g { fill: #8 }
+    """)
+
+    def fill(tag, **attributes):
+        return sheet.style_of(tag, {key.strip('_'): text for key, text in attributes.items()})
+
+    assert fill('line', id='a', class_='b c') == {'fill': '#1', 'stroke': '#4', 'x': '#6'}
+    assert fill('line', class_='c b') == {'fill': '#2', 'stroke': '#4', 'x': '#6'}
+    assert fill('line', class_='b') == {'fill': '#3', 'stroke': '#3', 'x': '#6'}
+    assert fill('line', class_='d') == {'fill': '#5', 'x': '#6', 'y': '#7'}
+    assert fill('path', class_='d') == {'fill': '#6', 'x': '#6'}
+
+
+def test_rules_about_other_elements_take_no_time():
+    count = 3000
+    sheet = StyleSheet(''.join(f'.c{i} {{ fill: {i} }} #d{i} {{ x: {i} }}' for i in range(count)))
+    began = time.monotonic()
+    for i in range(count):
+        style = sheet.style_of('path', {'class': f'c{i}', 'id': f'd{i}'})
+        assert style == {'fill': f'{i}', 'x': f'{i}'}
+    assert time.monotonic() - began < 3.0

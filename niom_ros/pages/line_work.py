@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 
 POINTS_PER_CURVE = 10
+FARTHEST = 1e4  # of a piece from the page, in lengths of its longer side
 CORNER_TOLERANCE = 4e-4  # of the longer side of the page: bends below it are no corners
 
 
@@ -66,6 +67,11 @@ class Piece:
     line_width: float = 0.0  # 0: its outline is not drawn
     dash_pattern: int = 0  # lengths after which it repeats; 0: not dashed
     pointed: tuple[bool, bool] = (False, False)  # whether the file puts arrow heads on its ends
+
+    @property
+    def is_near(self) -> bool:
+        """Tell whether all of it can be a part of the page; numbers may have overflowed."""
+        return bool(len(self.points) and (np.abs(self.points) < FARTHEST).all())
 
     @cached_property
     def box(self) -> np.ndarray:

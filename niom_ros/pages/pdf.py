@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,6 @@ MOST_OBJECTS = 500_000
 MOST_STEPS = 2_000_000  # lines and curves
 DEEPEST_FORM = 12  # forms that contain forms
 WHITE = 250  # of 255: paint as bright as this hides or is paper
-
-# PDFium must not be entered by two threads, not even for two documents.
-PDFIUM = Lock()
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class PdfPage:
         self._parts: list[Part] = []
         self._objects: list[tuple[Any, np.ndarray]] = []
         self._paths: dict[int, list[SubPath]] = {}
-        self._steps = 0
+        self._seen = self._steps = 0
         longer = max(width, height)
         self._to_page = page_matrix(page) * np.array([[width], [height]]) / longer
         top = [
@@ -63,8 +59,12 @@ class PdfPage:
 
     def picture_without(self, pieces: Set[int], size: tuple[int, int]) -> np.ndarray:
         """Return the page as an RGB picture of width x height pixels, some pieces left out."""
-        for source in {self._parts[index].source for index in pieces}:
-            self._leave_out(source, pieces)
+        gone: dict[int, set[int]] = {}
+        for index in pieces:
+            part = self._parts[index]
+            gone.setdefault(part.source, set()).update(part.sub_paths)
+        for source, sub_paths in gone.items():
+            self._leave_out(source, sub_paths)
         width, height = size
         bitmap = pypdfium2.PdfBitmap.new_native(width, height, pdfium.FPDFBitmap_BGR)
         bitmap.fill_rect((255, 255, 255, 255), 0, 0, width, height)
@@ -78,7 +78,8 @@ class PdfPage:
     def _read(self, objects: list[Any], matrix: np.ndarray, depth: int) -> None:
         """Read objects whose coordinates a matrix (2 x 3) brings to the page."""
         for one in objects:
-            if len(self._objects) >= MOST_OBJECTS or self._steps > MOST_STEPS:
+            self._seen += 1
+            if self._seen > MOST_OBJECTS or self._steps > MOST_STEPS:
                 raise ImageError(
                     f'the page has more than {MOST_OBJECTS} objects or {MOST_STEPS} lines: '
                     'export a simpler one'
@@ -103,8 +104,9 @@ class PdfPage:
     def _add(self, points: np.ndarray, matrix: np.ndarray, part: Part, **fields: Any) -> None:
         place = composed(self._to_page, matrix)
         moved = points @ place[:, :2].T + place[:, 2]
-        if len(moved) and np.isfinite(moved).all():
-            self.pieces.append(Piece(moved, **fields))
+        piece = Piece(moved, **fields)
+        if piece.is_near:
+            self.pieces.append(piece)
             self._parts.append(part)
 
     def _read_path(self, source: int) -> None:
@@ -141,16 +143,10 @@ class PdfPage:
                 dash_pattern=dash_pattern,
             )
 
-    def _leave_out(self, source: int, pieces: Set[int]) -> None:
+    def _leave_out(self, source: int, gone: Set[int]) -> None:
         """Hide an object, and draw again those of its sub-paths that are to stay."""
         one, matrix = self._objects[source]
         pdfium.FPDFPageObj_SetIsActive(one, False)
-        gone = {
-            sub_path
-            for index in pieces
-            if self._parts[index].source == source
-            for sub_path in self._parts[index].sub_paths
-        }
         stays = [
             path for index, path in enumerate(self._paths.get(source, [])) if index not in gone
         ]
@@ -164,24 +160,23 @@ INVISIBLE_TEXT = 3  # as scanners put over a page so that it can be searched
 
 @contextmanager
 def pdf_page(file: Path, number: int) -> Iterator[PdfPage]:
-    """Open a page of a PDF file; meanwhile no other thread uses PDFium."""
-    with PDFIUM:
+    """Open a page of a PDF file; not in two threads at once, PDFium does not allow it."""
+    try:
+        document = pypdfium2.PdfDocument(file)
+    except pypdfium2.PdfiumError as error:
+        raise ImageError(why_not_opened(error)) from None
+    try:
+        count = len(document)
+        if number >= count:
+            pages = 'page' if count == 1 else 'pages'
+            raise ImageError(f'there is no page {number}: it has {count} {pages}, from 0')
         try:
-            document = pypdfium2.PdfDocument(file)
+            page = document[number]
         except pypdfium2.PdfiumError as error:
-            raise ImageError(why_not_opened(error)) from None
-        try:
-            count = len(document)
-            if number >= count:
-                pages = 'page' if count == 1 else 'pages'
-                raise ImageError(f'there is no page {number}: it has {count} {pages}, from 0')
-            try:
-                page = document[number]
-            except pypdfium2.PdfiumError as error:
-                raise ImageError(f'page {number} is damaged: {reason(error)}') from None
-            yield PdfPage(page)
-        finally:
-            document.close()
+            raise ImageError(f'page {number} is damaged: {reason(error)}') from None
+        yield PdfPage(page)
+    finally:
+        document.close()
 
 
 def why_not_opened(error: Exception) -> str:

@@ -1,26 +1,22 @@
 """References from files: images, and pages of PDF and SVG files without their annotations."""
 
 from dataclasses import dataclass
+import json
 import math
+import os
 from pathlib import Path
+import subprocess
+import sys
 
 import numpy as np
 
 from niom_ros.matching.images import ImageError
-from niom_ros.matching.images import MAX_PIXELS
 from niom_ros.matching.images import read_image
 from niom_ros.matching.images import reason
 from niom_ros.matching.images import regular_file
-from niom_ros.pages.annotations import Annotations
-from niom_ros.pages.annotations import find_annotations
-from niom_ros.pages.pdf import pdf_page
-from niom_ros.pages.pdf import PdfPage
-from niom_ros.pages.svg import svg_page
-from niom_ros.pages.svg import SvgPage
 
-LONGER_SIDE = 1600  # pixels of a page whose resolution nobody chose
-LARGEST_PDF = 200_000_000  # bytes
-LARGEST_SVG = 30_000_000
+DEADLINE = 30.0  # seconds for a page
+READER = ('-m', 'niom_ros.pages.child')
 BEGINNING = 4096  # bytes that tell what a file is
 
 
@@ -37,7 +33,7 @@ def read_reference_picture(
 ) -> ReferencePicture:
     """Read an image, or draw a page of a PDF or SVG file without text, dimensions and frame.
 
-    With page_dpi 0 the longer side of a page becomes LONGER_SIDE pixels.
+    With page_dpi 0 the longer side of a page becomes 1600 pixels.
     """
     file = regular_file(path)
     problem = problem_with_dpi(page_dpi) or ('page is negative' if page < 0 else '')
@@ -45,20 +41,12 @@ def read_reference_picture(
         raise ImageError(problem)
     try:
         kind = kind_of(file)
-        if kind == 'image':
-            if page_dpi:
-                raise ImageError(
-                    'an image has its pixels already, page_dpi is for PDF and SVG: leave it 0'
-                )
-        elif kind == 'pdf':
-            check_bytes(file, LARGEST_PDF)
-            with pdf_page(file, page) as opened:
-                return drawn(opened, page, page_dpi)
-        else:
-            check_bytes(file, LARGEST_SVG)
-            if page:
-                raise ImageError(f'there is no page {page}: an SVG file has one page, 0')
-            return drawn(svg_page(file.read_bytes()), page, page_dpi)
+        if kind != 'image':
+            return read_apart(file.absolute(), kind, page, page_dpi)
+        if page_dpi:
+            raise ImageError(
+                'an image has its pixels already, page_dpi is for PDF and SVG: leave it 0'
+            )
     except ImageError as error:
         raise ImageError(f'{file}: {error}') from None
     except PermissionError:
@@ -66,6 +54,44 @@ def read_reference_picture(
     except OSError as error:
         raise ImageError(f'{file} cannot be read: {reason(error)}') from None
     return ReferencePicture(read_image(file, page))
+
+
+def read_apart(file: Path, kind: str, page: int, page_dpi: float) -> ReferencePicture:
+    """Read a page in another process, which may take long or fail without harm to this one."""
+    command = [sys.executable, *READER, str(file), kind, str(page), str(page_dpi)]
+    try:
+        done = subprocess.run(
+            command,
+            cwd='/',  # not where the user is: Python looks for modules there first
+            env=environment_of_reader(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DEADLINE,
+        )
+    except subprocess.TimeoutExpired:
+        raise ImageError('takes too long to draw: simplify it, or give a picture of it') from None
+    if done.returncode:
+        said = done.stderr.decode(errors='replace').split('\n')
+        why = next((f' ({line.strip()[:200]})' for line in reversed(said) if line.strip()), '')
+        raise ImageError(f'this file made the reader fail: give a picture of it instead{why}')
+    header, _, pixels = done.stdout.partition(b'\n')
+    answer = json.loads(header)
+    if 'error' in answer:
+        raise ImageError(answer['error'])
+    image = np.frombuffer(pixels, np.uint8).reshape(answer['shape'])
+    return ReferencePicture(image.copy(), tuple(answer['notes']))
+
+
+def environment_of_reader() -> dict[str, str]:
+    """Return variables with which the other process finds the same modules as this one."""
+    folders = [str(Path(folder).absolute()) for folder in sys.path]
+    return {
+        **os.environ,
+        'PYTHONPATH': os.pathsep.join(folders),
+        # It computes little, and each thread would count against its memory.
+        'OMP_NUM_THREADS': '1',
+        'OPENBLAS_NUM_THREADS': '1',
+    }
 
 
 def problem_with_dpi(page_dpi: float) -> str:
@@ -90,47 +116,3 @@ def kind_of(file: Path) -> str:
     if file.suffix.lower() == '.svg' and b'<svg' in text:
         return 'svg'
     return 'image'
-
-
-def check_bytes(file: Path, most: int) -> None:
-    """Refuse a file that is too large to be a page."""
-    size = file.stat().st_size
-    if size > most:
-        raise ImageError(
-            f'it has {size / 1e6:.0f} MB, more than the limit of {most // 10**6} MB: '
-            'export only the page that is needed'
-        )
-
-
-def drawn(opened: PdfPage | SvgPage, page: int, page_dpi: float) -> ReferencePicture:
-    """Draw a page without its annotations, and say what these were."""
-    size = pixels(opened.inches, page_dpi)
-    if not opened.pieces:
-        raise ImageError(f'page {page} is empty: name a page on which something is drawn')
-    longer = max(opened.inches)
-    annotations = find_annotations(
-        opened.pieces, (opened.inches[0] / longer, opened.inches[1] / longer)
-    )
-    image = opened.picture_without(annotations.pieces, size)
-    return ReferencePicture(image, notes_on(annotations, page))
-
-
-def pixels(inches: tuple[float, float], page_dpi: float) -> tuple[int, int]:
-    """Return width and height of the picture, if they are within the limit."""
-    dpi = page_dpi or LONGER_SIDE / max(inches)
-    width, height = (max(1, round(length * dpi)) for length in inches)
-    if width * height > MAX_PIXELS:
-        most = math.sqrt(MAX_PIXELS / (inches[0] * inches[1]))
-        raise ImageError(
-            f'at {dpi:g} dpi the page has {width} x {height} pixels, more than the limit of '
-            f'{MAX_PIXELS // 10**6} million: use at most {math.floor(most)} dpi, or 0'
-        )
-    return width, height
-
-
-def notes_on(annotations: Annotations, page: int) -> tuple[str, ...]:
-    """Return what to tell about a page."""
-    told = [f'page {page} {advice}' for advice in annotations.advice]
-    if annotations.left_out:
-        told.insert(0, f'left out of page {page}: {annotations.left_out}')
-    return tuple(told)

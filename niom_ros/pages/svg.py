@@ -28,7 +28,10 @@ from niom_ros.pages.line_work import SubPath
 
 SVG = '{http://www.w3.org/2000/svg}'
 PIXELS_PER_INCH = 96
-MOST_ELEMENTS = 200_000  # after every <use> stands for what it shows
+# After every <use> stands for what it shows.
+MOST_ELEMENTS = 200_000
+MOST_CHARACTERS = 30_000_000
+MOST_STEPS = 2_000_000  # lines and curves
 DEEPEST = 100  # elements in elements
 # What is drawn only where something refers to it.
 NOT_DRAWN = {
@@ -54,6 +57,22 @@ class Part:
     sub_paths: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Size:
+    """How much there is to draw."""
+
+    elements: int
+    characters: int
+    pixels: int  # of embedded pictures
+
+    def __add__(self, other: 'Size') -> 'Size':
+        return Size(
+            self.elements + other.elements,
+            self.characters + other.characters,
+            self.pixels + other.pixels,
+        )
+
+
 class SvgPage:
     """The page of an SVG file."""
 
@@ -64,7 +83,9 @@ class SvgPage:
         self.inches = self._size[0] / PIXELS_PER_INCH, self._size[1] / PIXELS_PER_INCH
         self.pieces: list[Piece] = []
         self._parts: list[Part] = []
+        self._far: list[Part] = []  # with which resvg would draw nothing at all
         self._paths: dict[ElementTree.Element, list[SubPath]] = {}
+        self._steps = 0
         styles = '\n'.join(e.text or '' for e in root.iter() if name_of(e) == 'style')
         self._sheet = svg_paths.StyleSheet(styles)
         root.attrib.update(width=str(self._size[0]), height=str(self._size[1]))
@@ -76,10 +97,10 @@ class SvgPage:
     def picture_without(self, pieces: Set[int], size: tuple[int, int]) -> np.ndarray:
         """Return the page as an RGB picture of width x height pixels, some pieces left out."""
         gone: dict[ElementTree.Element, set[int]] = {}
-        for index in pieces:
-            part = self._parts[index]
+        left_out = [*(self._parts[index] for index in pieces), *self._far]
+        for part in left_out:
             gone.setdefault(part.element, set()).update(part.sub_paths)
-        for part in {id(p.element): p for p in self._parts if p.element in gone}.values():
+        for part in {id(part.element): part for part in left_out}.values():
             paths = self._paths.get(part.element, [])
             stays = [p for index, p in enumerate(paths) if index not in gone[part.element]]
             if stays:
@@ -153,9 +174,12 @@ class SvgPage:
     def _add(self, points: np.ndarray, matrix: np.ndarray, part: Part, **fields: object) -> None:
         place = (self._to_page @ matrix)[:2]
         moved = points @ place[:, :2].T + place[:, 2]
-        if len(moved) and np.isfinite(moved).all():
-            self.pieces.append(Piece(moved, **fields))  # type: ignore[arg-type]
+        piece = Piece(moved, **fields)  # type: ignore[arg-type]
+        if piece.is_near:
+            self.pieces.append(piece)
             self._parts.append(part)
+        else:
+            self._far.append(part)
 
     def _add_shape(
         self,
@@ -166,6 +190,9 @@ class SvgPage:
         viewport: tuple[float, float],
     ) -> None:
         sub_paths = outline(element, viewport)
+        self._steps += sum(len(sub_path.steps) for sub_path in sub_paths)
+        if self._steps > MOST_STEPS:
+            raise ImageError(f'it draws more than {MOST_STEPS} lines: simplify it')
         filled = is_ink(style.get('fill', 'black')) and name_of(element) != 'line'
         stroked = is_ink(style.get('stroke', 'none'))
         width = svg_paths.length(style.get('stroke-width'), max(viewport), 1.0)
@@ -209,8 +236,7 @@ class SvgPage:
         x = y = 0.0
         for part in element.iter():
             own = style if part is element else self._style(part, style)
-            x = svg_paths.length((part.get('x') or '').split(',')[0], otherwise=x)
-            y = svg_paths.length((part.get('y') or '').split(',')[0], otherwise=y)
+            x, y = first_length(part.get('x'), x), first_length(part.get('y'), y)
             words = (part.text or '').strip()
             if words:
                 size = svg_paths.length(own.get('font-size'), 16.0, 16.0)
@@ -237,8 +263,8 @@ def svg_page(data: bytes) -> SvgPage:
             f'its root element is <{name_of(root)[:40]}>, not <svg xmlns="{SVG[1:-1]}">: '
             'export it as SVG'
         )
-    check_references(root)
-    check_expansion(root)
+    pixels = check_references(root)
+    check_expansion(root, pixels)
     expand_uses(root)
     return SvgPage(root)
 
@@ -247,12 +273,12 @@ def svg_page(data: bytes) -> SvgPage:
 
 
 def check_xml(data: bytes) -> None:
-    """Refuse entities, which may read files or grow without end, and deep nesting."""
+    """Refuse declarations, which may read files or grow without end, and deep nesting."""
     parser = expat.ParserCreate()
     depth = elements = 0
 
-    def refuse_entity(*_: object) -> None:
-        raise ImageError('it declares entities: save it as plain SVG')
+    def refuse_declaration(*_: object) -> None:
+        raise ImageError('it declares entities or attributes: save it as plain SVG')
 
     def refuse_instruction(target: str, content: str) -> None:
         if target == 'xml-stylesheet':
@@ -272,7 +298,8 @@ def check_xml(data: bytes) -> None:
         nonlocal depth
         depth -= 1
 
-    parser.EntityDeclHandler = refuse_entity
+    parser.EntityDeclHandler = refuse_declaration
+    parser.AttlistDeclHandler = refuse_declaration
     parser.ProcessingInstructionHandler = refuse_instruction
     parser.StartElementHandler = enter
     parser.EndElementHandler = leave
@@ -282,26 +309,26 @@ def check_xml(data: bytes) -> None:
         raise ImageError(f'the SVG file is damaged: {reason(error)}') from None
 
 
-def check_references(root: ElementTree.Element) -> None:
-    """Refuse scripts, whatever names another file, and embedded pictures that are too large."""
-    pixels = 0
+def check_references(root: ElementTree.Element) -> dict[ElementTree.Element, int]:
+    """Refuse scripts and whatever names another file; return the pixels of embedded pictures."""
+    pixels: dict[ElementTree.Element, int] = {}
+    total = 0
     for element in root.iter():
         name = name_of(element)
         if name == 'script':
             raise ImageError('it contains a script: save it as plain SVG')
         for key, value in element.attrib.items():
             if local_name(key) == 'href' and name != 'a' and element.tag.startswith(SVG):
-                pixels += checked_href(name, value)
+                in_picture = checked_href(name, value)
+                pixels[element] = pixels.get(element, 0) + in_picture
+                total += in_picture
+                check_size(Size(0, 0, total))  # before more of them are decoded
             check_urls(value)
-        if pixels > MAX_PIXELS:
-            raise ImageError(
-                f'its pictures have more than {MAX_PIXELS // 10**6} million pixels: '
-                'scale them down'
-            )
         if name == 'style':
             if '@import' in (element.text or '').lower():
                 raise ImageError('it imports styles from another file: save it as plain SVG')
             check_urls(element.text or '')
+    return pixels
 
 
 def checked_href(name: str, value: str) -> int:
@@ -332,24 +359,44 @@ def check_urls(text: str) -> None:
             )
 
 
-def check_expansion(root: ElementTree.Element) -> None:
+def check_size(size: Size) -> None:
+    """Refuse what would take too long to draw."""
+    if size.elements > MOST_ELEMENTS:
+        raise ImageError(f'it draws more than {MOST_ELEMENTS} elements: simplify it')
+    if size.characters > MOST_CHARACTERS:
+        raise ImageError(
+            f'what it draws takes more than {MOST_CHARACTERS // 10**6} million characters: '
+            'simplify it'
+        )
+    if size.pixels > MAX_PIXELS:
+        raise ImageError(
+            f'its pictures have more than {MAX_PIXELS // 10**6} million pixels: scale them down'
+        )
+
+
+def check_expansion(root: ElementTree.Element, pixels: Mapping[ElementTree.Element, int]) -> None:
     """Refuse a small file that draws without end, because its parts refer to each other."""
     by_id = {element.get('id', ''): element for element in root.iter() if element.get('id')}
-    sizes: dict[ElementTree.Element, int] = {}
+    sizes: dict[ElementTree.Element, Size] = {}
 
-    def size(element: ElementTree.Element, path: frozenset[ElementTree.Element]) -> int:
+    def size(element: ElementTree.Element, path: frozenset[ElementTree.Element]) -> Size:
         if element in path or len(path) > 2 * DEEPEST:
             raise ImageError('its elements refer to each other in a circle: simplify it')
         if element not in sizes:
             path = path | {element}
-            total = 1 + sum(size(child, path) for child in element)
-            total += sum(size(by_id[target], path) for target in targets(element, by_id))
-            if total > MOST_ELEMENTS:
-                raise ImageError(f'it draws more than {MOST_ELEMENTS} elements: simplify it')
-            sizes[element] = total
+            own = Size(1, characters_of(element), pixels.get(element, 0))
+            shown = [*element, *(by_id[target] for target in targets(element, by_id))]
+            sizes[element] = sum((size(one, path) for one in shown), own)
+            check_size(sizes[element])
         return sizes[element]
 
     size(root, frozenset())
+
+
+def characters_of(element: ElementTree.Element) -> int:
+    """Return how much is written in an element and its attributes."""
+    written = (element.text, element.tail, *element.attrib.values())
+    return sum(len(text) for text in written if text)
 
 
 def targets(element: ElementTree.Element, by_id: Mapping[str, object]) -> list[str]:
@@ -442,7 +489,10 @@ def outline(element: ElementTree.Element, viewport: tuple[float, float]) -> list
     if name == 'path':
         return svg_paths.path_data(element.get('d', ''))
     if name in ('polyline', 'polygon'):
-        values = [float(found) for found in svg_paths.NUMBER.findall(element.get('points', ''))]
+        values = [
+            svg_paths.value_of(found)
+            for found in svg_paths.NUMBER.findall(element.get('points', ''))
+        ]
         points = list(zip(values[::2], values[1::2], strict=False))
         if len(points) < 2:
             return []
@@ -467,6 +517,12 @@ def number(element: ElementTree.Element, key: str, viewport: tuple[float, float]
     """Return an attribute that is a length."""
     whole = viewport[1] if key in ('y', 'y1', 'y2', 'cy', 'height', 'ry') else viewport[0]
     return svg_paths.length(element.get(key), whole)
+
+
+def first_length(text: str | None, otherwise: float) -> float:
+    """Return where the first letter stands; a text may have a list, with a place for each."""
+    places = (text or '').replace(',', ' ').split()
+    return svg_paths.length(places[0], otherwise=otherwise) if places else otherwise
 
 
 def corners(x: float, y: float, width: float, height: float) -> np.ndarray:

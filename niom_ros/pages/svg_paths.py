@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from collections.abc import Mapping
+from dataclasses import dataclass
 import math
 import re
 
 import numpy as np
 
+from niom_ros.matching.images import ImageError
 from niom_ros.pages.line_work import SubPath
 
 NUMBER = re.compile(r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?')
@@ -21,6 +23,7 @@ PIXELS = {  # per unit of length
     '': 1.0, 'px': 1.0, 'in': 96.0, 'mm': 96 / 25.4, 'cm': 96 / 2.54, 'pt': 96 / 72, 'pc': 16.0,
     'q': 96 / 101.6, 'em': 16.0, 'ex': 8.0,
 }  # fmt: skip
+LARGEST_NUMBER = 1e15  # beyond all drawings; squares of it can still be computed with
 CIRCLE = 4 / 3 * (math.sqrt(2) - 1)  # how far control points are from the ends of a quarter
 
 Point = tuple[float, float]
@@ -108,16 +111,24 @@ def commands_in(text: str) -> Iterator[tuple[str, list[float]]]:
             if command in 'Aa':
                 while (arcs := ARC.match(text, place)) is not None:
                     place = arcs.end()
-                    yield command, [float(number) for number in arcs.groups()]
+                    yield command, [value_of(number) for number in arcs.groups()]
             continue
         if not command or command in 'ZzAa':
             return
-        numbers.append(float(token.group(2)))
+        numbers.append(value_of(token.group(2)))
         if len(numbers) == ARGUMENTS[command.upper()]:
             yield command, numbers
             numbers = []
             # Further pairs after a move are lines.
             command = {'M': 'L', 'm': 'l'}.get(command, command)
+
+
+def value_of(number: str) -> float:
+    """Return a number, if it is one that can be drawn with."""
+    value = float(number)
+    if not abs(value) < LARGEST_NUMBER:
+        raise ImageError(f'the number {number[:40]} in it is too large: export it again')
+    return value
 
 
 def raised(start: Point, control: Point, end: Point) -> list[Point]:
@@ -131,7 +142,7 @@ def arc(start: Point, numbers: list[float], end: Point) -> list[tuple[float, ...
     """Return an elliptical arc as curves, as appendix B.2 of SVG 2 computes it."""
     rx, ry, degrees, large, sweep = numbers
     rx, ry = abs(rx), abs(ry)
-    if start == end:
+    if math.dist(start, end) < 1e-12:
         return []
     if rx < 1e-12 or ry < 1e-12:
         return [end]
@@ -204,7 +215,7 @@ def transform(text: str) -> np.ndarray:
     """Return the matrix (3 x 3) of a transform attribute; what cannot be read does nothing."""
     matrix = np.eye(3)
     for name, inside in re.findall(r'(\w+)\s*\(([^)]*)\)', text):
-        numbers = [float(number) for number in NUMBER.findall(inside)]
+        numbers = [value_of(number) for number in NUMBER.findall(inside)]
         matrix = matrix @ one_transform(name, numbers)
     return matrix
 
@@ -242,7 +253,7 @@ def length(text: str | None, whole: float = 0.0, otherwise: float = 0.0) -> floa
     found = re.fullmatch(rf'\s*({NUMBER.pattern})\s*([a-zA-Z]*|%)\s*', text or '')
     if found is None:
         return otherwise
-    value, unit = float(found.group(1)), found.group(2).lower()
+    value, unit = value_of(found.group(1)), found.group(2).lower()
     if unit == '%':
         return value / 100 * whole
     return value * PIXELS[unit] if unit in PIXELS else otherwise
@@ -273,32 +284,62 @@ def view_box(text: str | None) -> list[float] | None:
     return numbers if usable else None
 
 
+@dataclass(frozen=True)
+class Rule:
+    """What a style sheet says about elements of a name, with all of some classes, and an id."""
+
+    tag: str  # '' or '*': any
+    classes: frozenset[str]
+    ids: frozenset[str]
+    declared: dict[str, str]
+    place: int  # in the sheet
+
+    @property
+    def weight(self) -> tuple[int, int, bool, int]:
+        """Return what decides between two rules: the greater one wins."""
+        return len(self.ids), len(self.classes), self.tag not in ('', '*'), self.place
+
+    @property
+    def key(self) -> str:
+        """Return what an element must have for the rule to matter: #id, .class or name."""
+        for sign, names in (('#', self.ids), ('.', self.classes)):
+            if names:
+                return sign + min(names)
+        return self.tag or '*'
+
+
 class StyleSheet:
     """Style rules for names of elements, classes and ids; others are not needed to find lines."""
 
     def __init__(self, text: str) -> None:
-        self._rules: list[tuple[int, str, dict[str, str]]] = []
+        self._rules: dict[str, list[Rule]] = {}
+        place = 0
         text = re.sub(r'/\*.*?\*/', '', text, flags=re.S)
         for selectors, declared in re.findall(r'([^{}]+)\{([^{}]*)\}', text):
+            style = declarations(declared)
             for selector in selectors.split(','):
-                selector = selector.strip()
-                if re.fullmatch(r'(\*|[\w-]+)?([.#][\w-]+)*', selector):
-                    weight = 100 * selector.count('#') + 10 * selector.count('.')
-                    weight += selector[:1] not in ('.', '#', '*')
-                    self._rules.append((weight, selector, declarations(declared)))
-        self._rules.sort(key=lambda rule: rule[0])
+                found = re.fullmatch(r'(\*|[\w-]+)?((?:[.#][\w-]+)*)', selector.strip())
+                if found is not None:
+                    tag, names = found.group(1) or '', found.group(2)
+                    classes = frozenset(re.findall(r'\.([\w-]+)', names))
+                    ids = frozenset(re.findall(r'#([\w-]+)', names))
+                    rule = Rule(tag, classes, ids, style, place)
+                    self._rules.setdefault(rule.key, []).append(rule)
+                    place += 1
 
     def style_of(self, tag: str, attributes: Mapping[str, str]) -> dict[str, str]:
         """Return what the rules say about an element."""
-        classes, own_id = attributes.get('class', '').split(), attributes.get('id', '')
+        classes, ids = set(attributes.get('class', '').split()), {attributes.get('id', '')}
+        keys = [tag, '*', *(f'.{name}' for name in classes), *(f'#{name}' for name in ids)]
+        rules = [
+            rule
+            for key in keys
+            for rule in self._rules.get(key, ())
+            if rule.tag in ('', '*', tag) and rule.classes <= classes and rule.ids <= ids
+        ]
         style: dict[str, str] = {}
-        for _, selector, declared in self._rules:
-            name = re.match(r'[^.#]*', selector)
-            wanted = re.findall(r'([.#])([\w-]+)', selector)
-            if (name is None or name.group() in ('', '*', tag)) and all(
-                word in classes if sign == '.' else word == own_id for sign, word in wanted
-            ):
-                style.update(declared)
+        for rule in sorted(rules, key=lambda rule: rule.weight):
+            style.update(rule.declared)
         return style
 
 
