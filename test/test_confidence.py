@@ -15,6 +15,8 @@ from niom_ros.evaluation.calibrate import write_entry
 from niom_ros.matching.confidence import Calibration
 from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.confidence import FILE
+from niom_ros.matching.confidence import INK
+from niom_ros.matching.confidence import INK_SIGNS
 from niom_ros.matching.confidence import SIGNS
 from niom_ros.matching.confidence import uncalibrated
 from niom_ros.matching.geometry import confidence_in
@@ -178,21 +180,23 @@ def test_a_calibration_is_written_beside_others(tmp_path):
 
 
 def test_the_default_networks_are_calibrated():
-    assert 'aliked+lightglue' in SHIPPED
+    assert {'aliked+lightglue', 'ink'} <= set(SHIPPED)
 
 
 @pytest.mark.parametrize('method', SHIPPED)
 def test_what_is_shipped_did_well_on_pairs_that_it_was_not_fitted_on(method):
     calibration = calibration_of(method)
-    assert set(calibration.weights) == set(SIGNS)
+    signs = INK_SIGNS if method == INK else SIGNS
+    assert set(calibration.weights) == set(signs)
     for name, weight in calibration.weights.items():
-        assert weight * SIGNS[name] >= 0
+        assert weight * signs[name] >= 0
     provenance = SHIPPED[method]['provenance']
     assert provenance['command'].startswith('niom calibrate ')
     assert all(len(key) == 64 for key in provenance['data_sha256'])
     held_out = provenance['results']['held out, standard']
     assert held_out['wrong_accepted'] <= 0.02
     assert held_out['false_accept'] < 0.01
-    assert held_out['false_accept_upper'] < 0.01
-    assert held_out['unrelated_pairs'] >= 400
+    # Only a third of the unrelated pairs have a drawing.
+    assert held_out['false_accept_upper'] < (0.05 if method == INK else 0.01)
+    assert held_out['unrelated_pairs'] >= (130 if method == INK else 400)
     assert held_out['accepted'] >= 10

@@ -101,7 +101,7 @@ def test_a_copy_of_a_sketch_is_found_by_matches(pipeline: Pipeline, reference: R
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     assert outcome.way == 'none'
     assert look.edges is None
-    assert corner_error(outcome.verdict.reference_to_image, BENT, reference.box) < 3
+    assert corner_error(outcome.verdict.reference_to_image, BENT, reference.box) < 12
 
 
 def test_what_worked_is_tried_first(pipeline: Pipeline, reference: Reference, view: View) -> None:
@@ -109,7 +109,7 @@ def test_what_worked_is_tried_first(pipeline: Pipeline, reference: Reference, vi
     (outcome,) = pipeline.match_all([reference], look, try_first='ink')
     assert outcome.verdict.status is Status.OK
     assert look.features is None
-    given = GivenReference(demo_sketch())
+    given = GivenReference(demo_sketch(), 'cup')
     named = NamedReference(given, reference, 1)
     found = guide(pipeline, [named], view.image, None, GuideOptions(), try_first='ink')
     assert found.look is not None and found.look.features is None

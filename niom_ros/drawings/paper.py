@@ -6,7 +6,7 @@ import numpy as np
 INK = 0.4  # of the strongest ink: what is fainter is paper, a shadow or the lines of grid paper
 PAPER_WINDOW = 0.12  # of the longer side: wider than any stroke, smaller than shadows
 PAPER_SIDE = 160  # pixels that are enough to see the paper
-NOISE = 8.0  # times the median difference of paper from paper: no grain is so strong
+NOISE = 16.0  # times the median difference of paper from paper: no grain is so strong
 FAINTEST = 12.0  # distance in Lab between ink and paper
 
 

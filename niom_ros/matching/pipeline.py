@@ -60,7 +60,7 @@ from niom_ros.settings import Weighting
 PLENTY_OF_KEYPOINTS = 500
 PLENTY_OF_INK = 800  # points along the strokes of a drawing
 LEAST_INK = 120  # of such points: fewer fit anything
-LEAST_SPREAD = 0.002  # of the part that counts, which the strokes must span
+LEAST_SPREAD = 0.008  # of the part that counts, which the strokes must span
 BY_INK = 'ink'
 INK_AGREES = 'points of the drawing lie on edges'
 MOST_INK_POINTS = 400  # of a drawing that are reported: enough to see where it lies
