@@ -150,6 +150,9 @@ def test_mirrored_views_are_recognised_whatever_estimator_made_them():
     nobody = np.zeros(0, bool)
     assert 'mirrored' in implausibility(Evidence(nobody, mirrored, plausible), REFERENCE, Limits())
     assert implausibility(Evidence(nobody, UPRIGHT, plausible), REFERENCE, Limits()) == ''
+    vague = plausible | {'corner_deviation': 14.0, 'corner_uncertainty': 0.03}
+    said = implausibility(Evidence(nobody, UPRIGHT, vague), REFERENCE, Limits())
+    assert 'may be 14 pixels off: set its region' in said
 
 
 def test_a_part_behind_the_camera_is_rejected():

@@ -259,7 +259,10 @@ def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> st
             'as large as another'
         )
     if checks.get('corner_uncertainty', 0) > MOST_UNCERTAIN:
-        return f'its corners may be {checks["corner_deviation"]:.0f} pixels off: draw more of it'
+        return (
+            f'the corners of the reference may be {checks["corner_deviation"]:.0f} pixels off: '
+            'set its region to what is drawn'
+        )
     if checks['coverage'] < limits.min_coverage:
         return (
             f'the agreeing points span only {checks["coverage"]:.1%} of the reference, '
