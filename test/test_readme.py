@@ -185,3 +185,10 @@ def test_make_targets_in_the_readme_exist(readme, clone):
 def test_files_linked_in_the_readme_exist(readme, clone):
     for path in re.findall(r'\]\(([^)#:]+)\)', readme):
         assert (clone / path).exists(), path
+
+
+def test_every_picture_and_file_that_it_links_is_there(readme, clone):
+    links = re.findall(r'\]\(([^)#]+)\)', readme)
+    assert 'rviz/edges_image.jpg' in links
+    for link in links:
+        assert '://' in link or (clone / link).exists(), link
