@@ -1,7 +1,14 @@
 """A sketch as the reference: from paper to the thing that it shows, through the whole pipeline."""
 
 from dataclasses import replace
+from pathlib import Path
 
+from blueprints import blueprint
+from blueprints import pdf_file
+from blueprints import pdf_operators
+from blueprints import plate
+from blueprints import svg_elements
+from blueprints import svg_file
 import cv2
 import numpy as np
 import pytest
@@ -22,6 +29,7 @@ from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
 from niom_ros.matching.pipeline import ways_to_find
+from niom_ros.pages.reading import read_reference_picture
 from niom_ros.semantics.scene import Hints
 from niom_ros.settings import GuideOptions
 from niom_ros.settings import Options
@@ -222,3 +230,40 @@ def test_the_report_of_a_sketch_shows_the_edges(
     assert report.shape == plain.shape
     # Ink that lies on edges is marked in blue; a camera image in grey has no such pixel.
     assert (edges == (86, 180, 233)).all(axis=2).sum() > 500
+
+
+def steel_plate_on_bricks(page: np.ndarray, to_image: np.ndarray) -> np.ndarray:
+    """Return a camera image of what a page shows: steel inside its outline, bricks elsewhere."""
+    height, width = page.shape[:2]
+    paper = (cv2.cvtColor(page, cv2.COLOR_RGB2GRAY) > 128).astype(np.uint8)
+    _, areas, statistics, _ = cv2.connectedComponentsWithStats(paper, connectivity=4)
+    # The largest is the paper around the plate, the next the plate without its holes.
+    plate = np.argsort(statistics[1:, cv2.CC_STAT_AREA])[-2] + 1
+    bricks = cv2.resize(example_photo('brick'), (width, height)).astype(float) * 0.5 + 40
+    shine = 170 + 25 * np.sin(np.arange(width) / 90)[None, :, None]
+    seen = np.where((areas == plate)[..., None], shine, bricks).astype(np.uint8)
+    image = cv2.warpPerspective(seen, to_image, (640, 480), borderMode=cv2.BORDER_REFLECT_101)
+    noise = np.random.default_rng(0).normal(0, 5, image.shape)
+    return np.clip(cv2.GaussianBlur(image, (0, 0), 0.8) + noise, 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize('kind', ['pdf', 'svg'])
+def test_a_page_of_a_blueprint_finds_the_part(
+    pipeline: Pipeline, tmp_path: Path, kind: str
+) -> None:
+    file, alone = tmp_path / f'plate.{kind}', tmp_path / f'alone.{kind}'
+    for path, parts in ((file, blueprint()), (alone, plate())):
+        if kind == 'pdf':
+            path.write_bytes(pdf_file([pdf_operators([]), pdf_operators(parts)]))
+        else:
+            path.write_text(svg_file(svg_elements(parts)))
+    page = 1 if kind == 'pdf' else 0
+    picture = read_reference_picture(file, page)
+    assert 'dimension lines' in picture.notes[0] and 'title block' in picture.notes[0]
+    reference = pipeline.prepare(picture.image)
+    assert reference.drawing
+    truth = np.array([[0.34, 0.06, 60], [-0.05, 0.36, 70], [1e-5, 3e-5, 1]])
+    image = steel_plate_on_bricks(read_reference_picture(alone, page).image, truth)
+    outcome = pipeline.match(reference, image)
+    assert outcome.verdict.status is Status.OK, outcome.verdict.message
+    assert corner_error(outcome.verdict.reference_to_image, truth, reference.box) < 4
