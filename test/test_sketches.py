@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from blueprints import blueprint
 from blueprints import pdf_file
@@ -14,9 +15,11 @@ import numpy as np
 import pytest
 
 from niom_ros.demo_sketch import demo_sketch
+from niom_ros.drawings.tracing import Traced
 from niom_ros.guidance.guide import guide
 from niom_ros.guidance.references import GivenReference
 from niom_ros.guidance.references import NamedReference
+from niom_ros.matching import pipeline as pipeline_module
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
@@ -24,6 +27,8 @@ from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import TooPlain
 from niom_ros.matching.pictures import draw_edges
 from niom_ros.matching.pictures import draw_report
+from niom_ros.matching.pipeline import Clue
+from niom_ros.matching.pipeline import LONGEST_LOCK
 from niom_ros.matching.pipeline import Look
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
@@ -114,14 +119,95 @@ def test_a_copy_of_a_sketch_is_found_by_matches(pipeline: Pipeline, reference: R
 
 def test_what_worked_is_tried_first(pipeline: Pipeline, reference: Reference, view: View) -> None:
     look = Look(view.image)
-    (outcome,) = pipeline.match_all([reference], look, try_first='ink')
+    (outcome,) = pipeline.match_all([reference], look, clue=Clue(reference, 'ink', np.eye(3)))
     assert outcome.verdict.status is Status.OK
     assert look.features is None
-    given = GivenReference(demo_sketch(), 'cup')
-    named = NamedReference(given, reference, 1)
-    found = guide(pipeline, [named], view.image, None, GuideOptions(), try_first='ink')
+
+
+@pytest.fixture(scope='module')
+def named(reference: Reference) -> NamedReference:
+    return NamedReference(GivenReference(demo_sketch(), 'cup'), reference, 1)
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note how often a drawing is looked for everywhere and near a view."""
+    made: list[str] = []
+
+    def noting(name: str) -> None:
+        whole = getattr(pipeline_module, name)
+
+        def noted(*args: Any) -> Traced:
+            made.append(name)
+            traced: Traced = whole(*args)
+            return traced
+
+        monkeypatch.setattr(pipeline_module, name, noted)
+
+    noting('trace')
+    noting('trace_near')
+    return made
+
+
+def test_a_drawing_that_was_found_is_looked_for_where_it_was(
+    pipeline: Pipeline, scene: VirtualScene, named: NamedReference, searches: list[str]
+) -> None:
+    clue = None
+    for frame, seconds in enumerate((8.0, 8.5, 9.0)):
+        view = scene.view(seconds, frame)
+        found = guide(pipeline, [named], view.image, None, GuideOptions(), clue=clue)
+        clue = found.clue
+        verdict = found.outcome.verdict
+        assert verdict.status is Status.OK, verdict.message
+        box = named.reference.box
+        assert corner_error(verdict.reference_to_image, view.picture_to_image, box) < 12
+        assert found.outcome.locked == frame
+    assert searches == ['trace', 'trace_near', 'trace_near']
     assert found.look is not None and found.look.features is None
-    assert found.outcome.way == 'ink'
+
+
+@pytest.mark.parametrize('degrees', [90, 180])
+def test_where_it_was_is_known_in_the_upright_image(
+    pipeline: Pipeline, view: View, named: NamedReference, searches: list[str], degrees: int
+) -> None:
+    turned = np.rot90(view.image, degrees // 90).copy()
+    options = GuideOptions(rotation=degrees)
+    first = guide(pipeline, [named], turned, None, options)
+    again = guide(pipeline, [named], turned, None, options, clue=first.clue)
+    assert first.outcome.verdict.status is again.outcome.verdict.status is Status.OK
+    assert searches == ['trace', 'trace_near']
+
+
+@pytest.mark.parametrize('reason', ['it left', 'long ago', 'another reference', 'by matches'])
+def test_a_drawing_is_looked_for_everywhere(
+    pipeline: Pipeline, reference: Reference, view: View, searches: list[str], reason: str
+) -> None:
+    good = Clue(reference, 'ink', view.picture_to_image)
+    clue = {
+        'it left': replace(good, reference_to_image=np.diag([0.1, 0.1, 1])),
+        'long ago': replace(good, locked=LONGEST_LOCK),
+        'another reference': replace(good, reference=replace(reference)),
+        'by matches': replace(good, way='none'),
+    }[reason]
+    (outcome,) = pipeline.match_all([reference], Look(view.image), INK, clue)
+    assert outcome.verdict.status is Status.OK, outcome.verdict.message
+    assert outcome.locked == 0
+    assert searches == (['trace_near', 'trace'] if reason == 'it left' else ['trace'])
+
+
+@pytest.mark.parametrize('name', ['astronaut', 'chelsea', 'rocket', 'gravel'])
+def test_a_clue_does_not_make_a_drawing_be_found_where_it_is_not(
+    pipeline: Pipeline, reference: Reference, view: View, name: str
+) -> None:
+    clue = Clue(reference, 'ink', view.picture_to_image)
+    image = cv2.resize(example_photo(name), (640, 480))
+    (outcome,) = pipeline.match_all([reference], Look(image), INK, clue)
+    assert outcome.verdict.reference_to_image is None
+
+
+def test_a_frame_without_it_gives_no_clue(pipeline: Pipeline, named: NamedReference) -> None:
+    image = np.full((480, 640, 3), 128, np.uint8)
+    assert guide(pipeline, [named], image, None, GuideOptions()).clue is None
 
 
 @pytest.mark.parametrize('first', ['ink', 'sew'])
@@ -139,16 +225,22 @@ def test_the_other_way_is_tried_when_the_first_fails(
     attempt, tried = pipeline._attempt, []
 
     def refuse_first(
-        reference: Reference, look: Look, options: Options, way: str, *earlier: MatchOutcome
+        reference: Reference,
+        look: Look,
+        options: Options,
+        way: str,
+        clue: Clue,
+        *earlier: MatchOutcome,
     ) -> MatchOutcome:
         tried.append(way)
         if way == first:
             refused = MatchOutcome.without_matches(Status.LOW_CONFIDENCE, 'as if')
             return replace(refused, way=way)
-        return attempt(reference, look, options, way, *earlier)
+        return attempt(reference, look, options, way, clue, *earlier)
 
     monkeypatch.setattr(pipeline, '_attempt', refuse_first)
-    (outcome,) = pipeline.match_all([wanted], Look(image), try_first=first)
+    clue = Clue(wanted, first, np.eye(3))
+    (outcome,) = pipeline.match_all([wanted], Look(image), clue=clue)
     assert tried == [first, 'none']
     assert outcome.way == 'none'
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
@@ -157,7 +249,9 @@ def test_the_other_way_is_tried_when_the_first_fails(
 def test_weights_that_were_used_are_told_also_when_they_came_first(
     pipeline: Pipeline, coffee: np.ndarray, view: View
 ) -> None:
-    (outcome,) = pipeline.match_all([pipeline.prepare(coffee)], Look(view.image), try_first='sew')
+    reference = pipeline.prepare(coffee)
+    clue = Clue(reference, 'sew', np.eye(3))
+    (outcome,) = pipeline.match_all([reference], Look(view.image), clue=clue)
     assert outcome.way == outcome.weighting == 'sew'
     assert outcome.image_weights.source.startswith('yolov4-tiny')
 

@@ -52,23 +52,47 @@ def trace(strokes: Strokes, corners: np.ndarray, edges: Edges) -> Traced:
 
     The corners are those of the part of the drawing that counts.
     """
-    device = edges.levels[0].planes.device
-    ink = Ink(
-        torch.from_numpy(strokes.points).to(device),
-        torch.from_numpy(strokes.normals).to(device),
-        torch.from_numpy(corners).float().to(device),
-    )
+    ink = ink_of(strokes, corners, edges)
     starts = likely_views(strokes, edges, TURNS, SCALES, STARTS)
-    views = torch.from_numpy(starts).float().to(device)
-    views = climb(views, ink, edges, COARSE, STEPS)
+    views = climb(as_views(starts, ink), ink, edges, COARSE, STEPS)
     views = views[worth(views, ink, edges, COARSE[-1]).argsort(descending=True)[:FINALISTS]]
     views = climb(views, ink, edges, FINE, STEPS)
     for seed in range(ROUNDS):
         parents = different_best(views, worth(views, ink, edges, RANKED_BY), ink)
         children = climb(varied(parents, ink, seed), ink, edges, FINE, STEPS)
         views = torch.cat([parents, children])
-    best = views[worth(views, ink, edges, RANKED_BY).argmax()][None]
-    return described(best, ink, edges)
+    return described(best_of(views, ink, edges), ink, edges)
+
+
+def trace_near(
+    strokes: Strokes, corners: np.ndarray, edges: Edges, drawing_to_image: np.ndarray
+) -> Traced:
+    """Find such a view close to an expected one: much cheaper than to look everywhere."""
+    ink = ink_of(strokes, corners, edges)
+    expected = as_views(np.linalg.inv(edges_to_image(edges)) @ drawing_to_image[None], ink)
+    views = torch.cat([expected, varied(expected, ink, seed=0)])
+    views = climb(views, ink, edges, (COARSE[-1], *FINE), STEPS)
+    return described(best_of(views, ink, edges), ink, edges)
+
+
+def ink_of(strokes: Strokes, corners: np.ndarray, edges: Edges) -> Ink:
+    """Return the strokes on the device of the edges."""
+    device = edges.levels[0].planes.device
+    return Ink(
+        torch.from_numpy(strokes.points).to(device),
+        torch.from_numpy(strokes.normals).to(device),
+        torch.from_numpy(corners).float().to(device),
+    )
+
+
+def as_views(homographies: np.ndarray, ink: Ink) -> torch.Tensor:
+    """Return K homographies on the device of the ink."""
+    return torch.from_numpy(homographies).to(ink.points)
+
+
+def best_of(views: torch.Tensor, ink: Ink, edges: Edges) -> torch.Tensor:
+    """Return the best of some views: 1 x 3 x 3."""
+    return views[worth(views, ink, edges, RANKED_BY).argmax()][None]
 
 
 def different_best(views: torch.Tensor, worths: torch.Tensor, ink: Ink) -> torch.Tensor:
@@ -111,9 +135,7 @@ def described(view: torch.Tensor, ink: Ink, edges: Edges) -> Traced:
     }
     snapped = nearest_edges(points, normals, edges)[0].cpu().numpy()
     strength = strengths[RANKED_BY].cpu().numpy()
-    shrink = np.diag([1 / edges.scale, 1 / edges.scale, 1.0])
-    shrink[:2, 2] = 0.5 / edges.scale - 0.5
-    drawing_to_image = shrink @ view[0].double().cpu().numpy()
+    drawing_to_image = edges_to_image(edges) @ view[0].double().cpu().numpy()
     return Traced(
         drawing_to_image / drawing_to_image[2, 2],
         (snapped + 0.5) / edges.scale - 0.5,
@@ -121,6 +143,13 @@ def described(view: torch.Tensor, ink: Ink, edges: Edges) -> Traced:
         strength > EDGE,
         checks,
     )
+
+
+def edges_to_image(edges: Edges) -> np.ndarray:
+    """Return the matrix from pixels of the edges to pixels of the image."""
+    enlarge = np.diag([1 / edges.scale, 1 / edges.scale, 1.0])
+    enlarge[:2, 2] = 0.5 / edges.scale - 0.5
+    return enlarge
 
 
 def nearest_edges(points: torch.Tensor, normals: torch.Tensor, edges: Edges) -> torch.Tensor:

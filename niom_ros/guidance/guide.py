@@ -14,6 +14,7 @@ from niom_ros.guidance.pose import Pose
 from niom_ros.guidance.references import NamedReference
 from niom_ros.guidance.rotation import Rotation
 from niom_ros.matching.geometry import Status
+from niom_ros.matching.pipeline import Clue
 from niom_ros.matching.pipeline import Look
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
@@ -34,6 +35,14 @@ class Guidance:
     pose: Pose | None = None
     no_pose: str = ''  # why there is no pose although the reference was found
     tried: tuple[tuple[str, float], ...] = ()  # every reference, and the confidence it reached
+
+    @property
+    def clue(self) -> Clue | None:
+        """Return where to begin with the next image; None: the reference was not found."""
+        view = self.upright.verdict.reference_to_image
+        if self.reference is None or view is None:
+            return None
+        return Clue(self.reference.reference, self.upright.way, view, self.upright.locked)
 
     def but(self, status: Status, message: str) -> 'Guidance':
         """Return the guidance of a frame that must guide nobody, for this reason."""
@@ -60,18 +69,18 @@ def guide(
     camera: CameraModel | None,
     options: GuideOptions,
     no_camera: str = 'no camera_info has arrived',
-    try_first: str = '',
+    clue: Clue | None = None,
 ) -> Guidance:
     """Find the best of one or more references in a received RGB image.
 
-    Without a camera there is no pose; `no_camera` says why. `try_first` is the way in which the
-    last image was matched.
+    Without a camera there is no pose; `no_camera` says why. The clue is that of the last image in
+    which one was found.
     """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
     look = Look(rotation.upright(image))
     prepared = [named.reference for named in references]
-    outcomes = pipeline.match_all(prepared, look, options.matching, try_first)
+    outcomes = pipeline.match_all(prepared, look, options.matching, clue)
     best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)
     named, upright = references[best], outcomes[best]
     outcome = rotation.received(upright)

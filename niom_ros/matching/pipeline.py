@@ -19,6 +19,8 @@ from niom_ros.drawings.likeness import drawing_likeness
 from niom_ros.drawings.strokes import Strokes
 from niom_ros.drawings.strokes import strokes_of
 from niom_ros.drawings.tracing import trace
+from niom_ros.drawings.tracing import trace_near
+from niom_ros.drawings.tracing import Traced
 from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.confidence import INK
 from niom_ros.matching.correspondences import Correspondences
@@ -63,6 +65,7 @@ LEAST_INK = 120  # of such points: fewer fit anything
 LEAST_SPREAD = 0.008  # of the part that counts, which the strokes must span
 BY_INK = 'ink'
 INK_AGREES = 'points of the drawing lie on edges'
+LONGEST_LOCK = 20  # images in a row in which a drawing is sought only where it was before
 MOST_INK_POINTS = 400  # of a drawing that are reported: enough to see where it lies
 
 
@@ -111,6 +114,7 @@ class MatchOutcome:
     evidence: Evidence | None = None  # for the best view, also if it is not believed
     edges: Edges | None = None  # of the image, if a drawing was looked for by its ink
     way: str = ''  # in which it was looked for: a kind of weighting, or by ink
+    locked: int = 0  # images in a row in which it was found close to where it was before
 
     @property
     def agreement(self) -> tuple[float, int]:
@@ -121,6 +125,16 @@ class MatchOutcome:
     def without_matches(cls, status: Status, message: str) -> 'MatchOutcome':
         """Return an outcome that never came as far as matching."""
         return cls(Verdict(status, message, np.zeros(0, bool)))
+
+
+@dataclass(frozen=True)
+class Clue:
+    """How a reference was found in the last image of a stream: where to begin with the next."""
+
+    reference: Reference
+    way: str
+    reference_to_image: np.ndarray  # 3 x 3
+    locked: int = 0  # images in a row, so far
 
 
 @dataclass
@@ -279,16 +293,18 @@ class Pipeline:
         references: Sequence[Reference],
         look: Look,
         options: Options | None = None,
-        try_first: str = '',
+        clue: Clue | None = None,
     ) -> list[MatchOutcome]:
         """Find each of the references in an image; their stage times are those of all together.
 
-        In a stream, the way in which the last image was matched is worth trying first.
+        In a stream, the way in which the last image was matched is worth trying first, and a
+        drawing is looked for where it was before it is looked for everywhere.
         """
         options = options or Options()
+        try_first = '' if clue is None else clue.way
         ways = [ways_to_find(reference, options, try_first) for reference in references]
         outcomes = [
-            self._attempt(reference, look, options, way[0])
+            self._attempt(reference, look, options, way[0], clue)
             for reference, way in zip(references, ways, strict=True)
         ]
         for turn in range(1, max(map(len, ways))):
@@ -301,7 +317,7 @@ class Pipeline:
                     for outcome in outcomes
                 ]
             outcomes = [
-                better(outcome, self._attempt(reference, look, options, way[turn], outcome))
+                better(outcome, self._attempt(reference, look, options, way[turn], clue, outcome))
                 if turn < len(way)
                 else outcome
                 for reference, way, outcome in zip(references, ways, outcomes, strict=True)
@@ -314,11 +330,12 @@ class Pipeline:
         look: Look,
         options: Options,
         way: str,
+        clue: Clue | None,
         earlier: MatchOutcome | None = None,
     ) -> MatchOutcome:
         """Find the reference in one way; `earlier` is the outcome of the way before."""
         if way == BY_INK and reference.strokes is not None:
-            return self._trace(reference, reference.strokes, look, options)
+            return self._by_ink(reference, reference.strokes, look, options, clue)
         features, seconds = self.features_of(look), look.seconds
         if len(features) < 4:
             message = (
@@ -363,14 +380,46 @@ class Pipeline:
             way=way,
         )
 
-    def _trace(
-        self, reference: Reference, strokes: Strokes, look: Look, options: Options
+    def _by_ink(
+        self,
+        reference: Reference,
+        strokes: Strokes,
+        look: Look,
+        options: Options,
+        clue: Clue | None,
     ) -> MatchOutcome:
-        """Find a drawing by laying its ink along the edges of an image."""
-        edges, box = self.edges_of(look), reference.box
-        height, width = look.image.shape[:2]
+        """Find a drawing by laying its ink along the edges of an image.
+
+        First close to where it was; everywhere if it is not found there, and now and then anyway,
+        so that a wrong view does not stay.
+        """
+        edges, corners = self.edges_of(look), reference.box.corners()
+        if (
+            clue is not None
+            and clue.reference is reference
+            and clue.way == BY_INK
+            and clue.locked < LONGEST_LOCK
+        ):
+            with timed('trace', look.seconds):
+                traced = trace_near(strokes, corners, edges, clue.reference_to_image)
+            outcome = self._judge_ink(reference, strokes, look, options, traced)
+            if outcome.verdict.status is Status.OK:
+                return replace(outcome, locked=clue.locked + 1)
         with timed('trace', look.seconds):
-            traced = trace(strokes, box.corners(), edges)
+            traced = trace(strokes, corners, edges)
+        return self._judge_ink(reference, strokes, look, options, traced)
+
+    def _judge_ink(
+        self,
+        reference: Reference,
+        strokes: Strokes,
+        look: Look,
+        options: Options,
+        traced: Traced,
+    ) -> MatchOutcome:
+        """Say whether a view in which ink lies on edges is to be believed."""
+        box = reference.box
+        height, width = look.image.shape[:2]
         # Any first part of the strokes is a fair sample of them; best first, as matches are.
         shown = np.argsort(-traced.strength[:MOST_INK_POINTS], kind='stable')
         correspondences = Correspondences(
@@ -397,7 +446,7 @@ class Pipeline:
             0,
             look.seconds,
             evidence=evidence,
-            edges=edges,
+            edges=look.edges,
             way=BY_INK,
         )
 

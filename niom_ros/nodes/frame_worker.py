@@ -20,6 +20,7 @@ from niom_ros.guidance.messages import FrameInfo
 from niom_ros.guidance.messages import is_found
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
+from niom_ros.matching.pipeline import Clue
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.configuration import Live
@@ -51,7 +52,7 @@ class FrameWorker:
         self._frames = camera.frames
         self._statistics = statistics
         self._live = live
-        self._way = ''  # in which the last frame was matched
+        self._clue: Clue | None = None  # of the last frame in which a reference was found
         self.no_pose = ''  # why the last reference that was found has no pose
         self._thread = Thread(target=self._work, name='matcher', daemon=True)
         self._thread.start()
@@ -130,9 +131,8 @@ class FrameWorker:
             why = self._configured.library.why_nothing_is_sought()
             return no_guidance(Status.NO_REFERENCE, why, image, live.options.rotation)
         pipeline = self._configured.pipeline
-        guidance = guide(pipeline, references, image, camera, live.options, no_camera, self._way)
-        if is_found(guidance):
-            self._way = guidance.outcome.way
+        guidance = guide(pipeline, references, image, camera, live.options, no_camera, self._clue)
+        self._clue = guidance.clue or self._clue
         return guidance
 
     def _age(self, message: CameraImage) -> float:

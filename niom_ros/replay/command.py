@@ -41,6 +41,7 @@ from niom_ros.guidance.references import NamedReference
 from niom_ros.live_line import LiveLine
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
+from niom_ros.matching.pipeline import Clue
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.replay.bags import Bag
 from niom_ros.replay.bags import BagError
@@ -198,7 +199,7 @@ class FrameMatcher:
         self._job = job
         self._pipeline = pipeline
         self._taken = 0
-        self._way = ''  # in which the last image was matched
+        self._clue: Clue | None = None  # of the last image in which a reference was found
         self._calibration = Calibration()
 
     def result_of(self, image: BagImage) -> FrameResult:
@@ -235,9 +236,8 @@ class FrameMatcher:
                 rectified = self._job.rectified_image
                 camera, why = self._calibration.camera_for(image.camera_info, rectified, *size)
                 self.camera_problem = why or self.camera_problem
-            found = guide(self._pipeline, self.references, rgb, camera, options, why, self._way)
-            if found.outcome.verdict.status is Status.OK:
-                self._way = found.outcome.way
+            found = guide(self._pipeline, self.references, rgb, camera, options, why, self._clue)
+            self._clue = found.clue or self._clue
             return found, size
         except ImageError as error:
             reason = f'the camera image cannot be used: {error}'
