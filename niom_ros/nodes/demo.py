@@ -204,10 +204,12 @@ def set_reference(node: Node, deadline: float, check: Callable[[], None]) -> Non
     request.landmark_x = [x for x, _ in LANDMARKS.values()]
     request.landmark_y = [y for _, y in LANDMARKS.values()]
     future = client.call_async(request)
-    rclpy.spin_until_future_complete(node, future, timeout_sec=deadline - time.monotonic())
+    while not future.done():
+        rclpy.spin_until_future_complete(node, future, timeout_sec=0.5)
+        check()
+        if time.monotonic() > deadline:
+            raise DemoFailed(f'set_reference did not answer within {SECONDS:.0f} s')
     answer = future.result()
-    if answer is None:
-        raise DemoFailed(f'set_reference did not answer within {SECONDS:.0f} s')
     if not answer.success:
         time.sleep(PATIENCE)  # a node that cannot start says more about it in its log
         check()
