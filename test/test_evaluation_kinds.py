@@ -1,5 +1,6 @@
 """Whether matches are on an object, with boxes that can be checked by hand."""
 
+from dataclasses import replace
 import math
 
 import cv2
@@ -11,9 +12,12 @@ from niom_ros.evaluation.benchmarks import kinds
 from niom_ros.evaluation.benchmarks.kinds import KindsBenchmark
 from niom_ros.evaluation.methods import method_named
 from niom_ros.evaluation.workbench import Workbench
+from niom_ros.models.store import ModelStore
+from niom_ros.models.store import State
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.settings import Options
 from niom_ros.settings import Settings
+from niom_ros.settings import SettingsError
 from niom_ros.virtual_scene import example_photo
 
 SMALL = Settings(device='cpu', max_keypoints=128)
@@ -69,6 +73,18 @@ def test_boxes_that_overlap_cover_their_common_part_once():
     assert kinds.covered_share([LEFT_HALF, lower], (100, 80)) == 0.75
 
 
+def test_points_fit_an_object_if_they_span_it_and_nothing_else():
+    corners = np.array([[-0.5, -0.5], [49.5, 79.5]])
+    assert kinds.overlap(corners, [LEFT_HALF]) == 1
+    assert kinds.overlap(corners + np.array([25, 0]), [LEFT_HALF]) == pytest.approx(1 / 3)
+    assert kinds.overlap(corners * 0.5, [LEFT_HALF]) == pytest.approx(0.25, abs=0.01)
+    assert kinds.overlap(corners + np.array([60, 0]), [LEFT_HALF]) == 0
+    far_away = Area(200, 200, 210, 210)
+    assert kinds.overlap(corners, [far_away, LEFT_HALF]) == 1
+    assert kinds.overlap(np.empty((0, 2)), [LEFT_HALF]) == 0
+    assert kinds.overlap(np.array([[5.0, 5.0]]), [LEFT_HALF]) == 0
+
+
 def test_points_that_are_moved_blindly_are_in_a_box_as_often_as_it_is_large():
     chance = np.random.default_rng(0)
     points = chance.uniform([0, 0], [99, 79], (40, 2))
@@ -101,6 +117,8 @@ def record(kind, on_object=None, luck=0.0, accepted=False):
         'chance_on_object': 0.4,
         'blind_on_object': 0.6,
         'blind_mostly': True,
+        'overlap': 0.6 if on_object and on_object > 0.85 else 0.2,
+        'blind_overlap': 0.1,
         'chance_mostly': 0.3,
         'luck': luck,
     }
@@ -117,7 +135,9 @@ def test_what_is_not_measured_is_counted_and_left_out():
     ]
     metrics = KindsBenchmark(None, 0).summarise(records)
     assert metrics['mostly_on_object'] == metrics['mostly_on_object_dog'] == 2 / 3
-    assert metrics['surely_on_object'] == 1 / 3
+    assert metrics['surely_on_object'] == metrics['fits_object'] == 1 / 3
+    assert metrics['blind_fits_object'] == 0
+    assert metrics['overlap'] == pytest.approx(1 / 3)
     assert metrics['on_object'] == pytest.approx(2.2 / 3)
     assert metrics['chance_on_object'] == pytest.approx(0.4)
     assert metrics['chance_mostly_on_object'] == pytest.approx(0.3)
@@ -154,5 +174,28 @@ def test_matches_on_a_person_are_measured_and_a_guitar_is_not(data, name):
 
 def test_without_a_detector_nobody_knows_where_objects_are(data):
     method = method_named('plain', Settings(detector='none'), Options())
+    benchmark = KindsBenchmark(data, 0)
+    benchmark.judge = ''
     with pytest.raises(UserError, match='kinds needs a detector'):
-        KindsBenchmark(data, 0).usable(method)
+        benchmark.usable(method)
+    benchmark.judge = kinds.JUDGE
+    benchmark.usable(method)
+    assert benchmark.variant() == kinds.JUDGE
+
+
+def test_who_judges_depends_on_what_was_fetched(data, monkeypatch):
+    monkeypatch.setattr(ModelStore, 'state', lambda store, name: State.MISSING)
+    assert KindsBenchmark(data, 0).judge == ''
+    monkeypatch.setattr(ModelStore, 'state', lambda store, name: State.OK)
+    assert KindsBenchmark(data, 0).judge == kinds.JUDGE
+
+
+def test_another_detector_may_judge(data, monkeypatch):
+    benchmark, workbench = KindsBenchmark(data, 0), Workbench()
+    benchmark.judge = 'yolov4-tiny'
+    person = next(case for case in benchmark.cases() if case.group == 'person')
+    blind = method_named('plain', replace(SMALL, detector='none'), Options())
+    found = benchmark.measure(person, blind, workbench)
+    assert 0.2 < found['chance_on_object'] < 0.9
+    with pytest.raises(SettingsError, match='no detector'):
+        workbench.detector('none')

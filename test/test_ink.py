@@ -13,6 +13,7 @@ from niom_ros.drawings.alignment import warp_strokes
 from niom_ros.drawings.edges import EdgeFinder
 from niom_ros.drawings.strokes import strokes_of
 from niom_ros.drawings.tracing import trace
+from niom_ros.drawings.tracing import trace_near
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.models.store import ModelStore
@@ -156,6 +157,18 @@ def test_warped_strokes_turn_with_the_view() -> None:
     assert float(normals[0, 0] % np.pi) == pytest.approx(np.pi / 2)
 
 
+def test_stretched_strokes_are_those_of_the_stretched_picture() -> None:
+    stretched = strokes_of(drawing()).stretched(2, 0.5)
+    np.testing.assert_allclose(stretched.points, strokes_of(drawing()).points * [2, 0.5])
+    points, normals = warp_strokes(
+        torch.diag(torch.tensor([2, 0.5, 1.0]))[None],
+        Ink(*map(torch.from_numpy, vars(strokes_of(drawing())).values()), torch.zeros(4, 2)),
+    )
+    np.testing.assert_allclose(points[0], stretched.points, atol=1e-3)
+    apart = (normals[0].numpy() - stretched.normals + np.pi / 2) % np.pi - np.pi / 2
+    np.testing.assert_allclose(apart, 0, atol=1e-3)
+
+
 def test_only_bending_is_unlike_turning_and_scaling() -> None:
     corners = torch.tensor([[0.0, 0], [40, 0], [40, 30], [0, 30]])
     stiff = unlike_similarity(corners)
@@ -177,6 +190,17 @@ def test_a_view_that_is_almost_right_climbs_to_the_right_one(finder: EdgeFinder)
     views = climb(torch.from_numpy(moved)[None].float(), ink, edges, (1, 2, 3, 4), 8)
     assert corner_error(moved, VIEW, box) > 10
     assert corner_error(views[0].double().numpy(), VIEW, box) < 2.5
+
+
+def test_a_drawing_is_found_close_to_where_it_is_expected(finder: EdgeFinder) -> None:
+    # Twice as large as the image in which edges are sought.
+    view = np.diag([2.5, 2.5, 1]) @ VIEW
+    edges = finder.find(scene(view, (1200, 900)))
+    box = Box(0, 0, WIDTH, HEIGHT)
+    moved = view + np.array([[0.05, 0, 30], [0, -0.05, -40], [0, 0, 0]])
+    found = trace_near(strokes_of(drawing()), box.corners(), edges, moved)
+    assert corner_error(moved, view, box) > 40
+    assert corner_error(found.drawing_to_image, view, box) < 6
 
 
 @pytest.mark.parametrize('size', [(640, 8), (8, 640), (32, 32), (1, 1)])

@@ -13,6 +13,7 @@ from blueprints import svg_file
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from niom_ros.demo_sketch import demo_sketch
 from niom_ros.drawings.tracing import Traced
@@ -28,6 +29,7 @@ from niom_ros.matching.images import TooPlain
 from niom_ros.matching.pictures import draw_edges
 from niom_ros.matching.pictures import draw_report
 from niom_ros.matching.pipeline import Clue
+from niom_ros.matching.pipeline import fitting
 from niom_ros.matching.pipeline import LONGEST_LOCK
 from niom_ros.matching.pipeline import Look
 from niom_ros.matching.pipeline import MatchOutcome
@@ -35,6 +37,7 @@ from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
 from niom_ros.matching.pipeline import ways_to_find
 from niom_ros.pages.reading import read_reference_picture
+from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Hints
 from niom_ros.settings import GuideOptions
 from niom_ros.settings import Options
@@ -254,6 +257,55 @@ def test_weights_that_were_used_are_told_also_when_they_came_first(
     (outcome,) = pipeline.match_all([reference], Look(view.image), clue=clue)
     assert outcome.way == outcome.weighting == 'sew'
     assert outcome.image_weights.source.startswith('yolov4-tiny')
+
+
+def sketch_of_a_cat() -> np.ndarray:
+    page = np.full((300, 400, 3), 255, np.uint8)
+    outline = [(110, 250), (120, 120), (105, 40), (160, 80), (240, 80), (295, 40), (280, 120)]
+    cv2.polylines(page, [np.array([*outline, (290, 250)])], True, (0, 0, 0), 3, cv2.LINE_AA)
+    for x in (165, 235):
+        cv2.ellipse(page, (x, 140), (18, 12), 0, 0, 360, (0, 0, 0), 3, cv2.LINE_AA)
+    cv2.polylines(
+        page, [np.array([(185, 180), (215, 180), (200, 200)])], True, (0, 0, 0), 3, cv2.LINE_AA
+    )
+    return page
+
+
+def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(pipeline: Pipeline) -> None:
+    photo = example_photo('chelsea')
+    cat = pipeline.prepare(sketch_of_a_cat(), hints=Hints('cat'), fewest_keypoints=0)
+    assert ways_to_find(cat, Options()) == ['none', 'ink', 'object']
+    outcome = pipeline.match(cat, photo)
+    # It is another cat, so it is not said to be found.
+    assert outcome.verdict.status is Status.LOW_CONFIDENCE
+    assert outcome.verdict.reference_to_image is None and outcome.verdict.confidence == 0
+    assert 'laid onto the cat' in outcome.verdict.message
+    (pair,) = outcome.paired.pairs
+    seen = outcome.scene.objects[pair.image_object]
+    assert seen.label == 'cat'
+    points = torch.from_numpy(outcome.correspondences.image_points)
+    assert float(seen.area.contains(points).float().mean()) > 0.8
+    # All over it, not on a whisker.
+    spread = np.ptp(outcome.correspondences.image_points, axis=0)
+    assert spread.prod() > 0.5 * seen.area.width * seen.area.height
+
+
+def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(pipeline: Pipeline) -> None:
+    photo, sketch = example_photo('chelsea'), sketch_of_a_cat()
+    unlabelled = pipeline.prepare(sketch, fewest_keypoints=0)
+    look = Look(photo)
+    (outcome,) = pipeline.match_all([unlabelled], look)
+    assert look.scene is None and outcome.way in ('none', 'ink')
+    labelled = pipeline.prepare(sketch, hints=Hints('cat'), fewest_keypoints=0)
+    outcome = pipeline.match(labelled, example_photo('brick'))
+    assert outcome.way in ('none', 'ink')
+    assert outcome.paired.how.startswith('none: no object in the image')
+
+
+def test_a_rectangle_is_moved_onto_another() -> None:
+    view = fitting(Area(0, 10, 10, 40), Area(100, 50, 140, 60))
+    corners = np.array([[0.0, 10.0], [10.0, 40.0], [5.0, 25.0]])
+    np.testing.assert_allclose(warp_points(view, corners), [[100, 50], [140, 60], [120, 55]])
 
 
 def test_a_single_line_is_not_looked_for_by_its_ink(pipeline: Pipeline) -> None:

@@ -29,6 +29,13 @@ class Strokes:
         """Return the strokes of a part of a picture in pixels of the whole."""
         return Strokes(self.points + np.array([left, top], np.float32), self.normals)
 
+    def stretched(self, across: float, down: float) -> 'Strokes':
+        """Return the strokes of the picture when it is made wider and higher."""
+        points = self.points * np.array([across, down], np.float32)
+        # What is across a line stays across it, so it turns the other way than the line.
+        normals = np.arctan2(np.sin(self.normals) / down, np.cos(self.normals) / across) % np.pi
+        return Strokes(points, normals.astype(np.float32))
+
 
 def strokes_of(picture: np.ndarray, mask: np.ndarray | None = None) -> Strokes:
     """Find the strokes of an RGB picture; where the mask is 0, it does not count."""

@@ -20,7 +20,13 @@ from niom_ros.matching.pipeline import Look
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
+from niom_ros.models.store import ModelStore
+from niom_ros.semantics.detectors.grid_detector import Detector
+from niom_ros.semantics.detectors.loading import load_detector
+from niom_ros.semantics.scene import Hints
+from niom_ros.settings import choose_device
 from niom_ros.settings import Settings
+from niom_ros.settings import SettingsError
 
 KEPT = 64  # pictures whose features stay in memory: 5 MB each if they are large
 
@@ -33,6 +39,7 @@ class Picture:
 
     name: str
     pixels: np.ndarray  # RGB
+    label: str = ''  # what it shows, if somebody says so
 
     @property
     def box(self) -> Box:
@@ -70,6 +77,7 @@ class Workbench:
     def __init__(self) -> None:
         self._pipelines: dict[Settings, Pipeline] = {}
         self._classical: dict[str, ClassicalMatcher] = {}
+        self._detectors: dict[str, Detector] = {}
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
     def match(self, method: Method, reference: Picture, image: Picture) -> Answer:
@@ -107,13 +115,24 @@ class Workbench:
         pipeline = self.pipeline(method)
         # With too few keypoints nothing will be found, which is the answer that counts.
         return self.once(
-            ('reference', method.settings, picture.name),
-            lambda: pipeline.prepare(picture.pixels, fewest_keypoints=0),
+            ('reference', method.settings, picture.name, picture.label),
+            lambda: pipeline.prepare(
+                picture.pixels, fewest_keypoints=0, hints=Hints(picture.label)
+            ),
         )
 
     def look(self, method: Method, picture: Picture) -> Look:
         """Return a picture as the networks of a method see it."""
         return self.once(('look', method.settings, picture.name), lambda: Look(picture.pixels))
+
+    def detector(self, name: str) -> Detector:
+        """Return a detector, to compare what methods say with what it sees."""
+        if name not in self._detectors:
+            loaded = load_detector(Settings(detector=name), ModelStore(), choose_device('auto'))
+            if loaded is None:
+                raise SettingsError(f'{name} is no detector')
+            self._detectors[name] = loaded
+        return self._detectors[name]
 
     def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """Return what was made for a key before, or make it; what nobody asks for is forgotten.

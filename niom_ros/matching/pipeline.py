@@ -36,6 +36,7 @@ from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import measure
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import check_size
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
@@ -45,6 +46,7 @@ from niom_ros.matching.weighting import weighted
 from niom_ros.matching.weighting import weights_of
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.loading import load_detector
+from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.pairing import pair_objects
 from niom_ros.semantics.pairing import PairedObjects
@@ -64,6 +66,7 @@ PLENTY_OF_INK = 800  # points along the strokes of a drawing
 LEAST_INK = 120  # of such points: fewer fit anything
 LEAST_SPREAD = 0.008  # of the part that counts, which the strokes must span
 BY_INK = 'ink'
+ON_OBJECT = 'object'
 INK_AGREES = 'points of the drawing lie on edges'
 LONGEST_LOCK = 20  # images in a row in which a drawing is sought only where it was before
 MOST_INK_POINTS = 400  # of a drawing that are reported: enough to see where it lies
@@ -255,9 +258,8 @@ class Pipeline:
     def scene_of(self, look: Look) -> Scene:
         """Return the objects of an image."""
         if look.scene is None:
-            keypoints = self.features_of(look).keypoints
             with timed('detect', look.seconds), self._precision():
-                look.scene = self._reader.read_image(look.image).at(keypoints)
+                look.scene = self._reader.read_image(look.image)
         return look.scene
 
     def edges_of(self, look: Look) -> Edges:
@@ -336,6 +338,8 @@ class Pipeline:
         """Find the reference in one way; `earlier` is the outcome of the way before."""
         if way == BY_INK and reference.strokes is not None:
             return self._by_ink(reference, reference.strokes, look, options, clue)
+        if way == ON_OBJECT and reference.strokes is not None and earlier is not None:
+            return self._on_object(reference, reference.strokes, look, options, earlier)
         features, seconds = self.features_of(look), look.seconds
         if len(features) < 4:
             message = (
@@ -351,7 +355,8 @@ class Pipeline:
         if weighting.kind != 'none':
             scene = self.scene_of(look)
             paired = self.pair(reference, look, options)
-        weights = weights_for(reference.scene, scene, paired, weighting)
+        heated = scene.at(features.keypoints)
+        weights = weights_for(reference.scene, heated, paired, weighting)
         _, image_weights = weights
         same_again = earlier is not None and earlier.way == 'none' and image_weights.values is None
         if earlier is not None and same_again:
@@ -408,6 +413,50 @@ class Pipeline:
         with timed('trace', look.seconds):
             traced = trace(strokes, corners, edges)
         return self._judge_ink(reference, strokes, look, options, traced)
+
+    def _on_object(
+        self,
+        reference: Reference,
+        strokes: Strokes,
+        look: Look,
+        options: Options,
+        earlier: MatchOutcome,
+    ) -> MatchOutcome:
+        """Lay a drawing whose label is known onto the object that it is paired with.
+
+        Another object of the kind has other lines: most of these lie on edges where the drawing
+        is laid onto something small and full of texture, which is no answer at all. On the object
+        they say which points belong together, but not that the drawing was found: whether to
+        believe in a view was learnt from views that are better than all others.
+        """
+        scene, paired = self.scene_of(look), self.pair(reference, look, options)
+        if not paired.pairs:
+            return replace(earlier, scene=scene, paired=paired)
+        pair = paired.pairs[0]
+        onto = fitting(
+            reference.scene.objects[pair.reference_object].area,
+            scene.objects[pair.image_object].area,
+        )
+        # As if it had been drawn with the proportions of the object in the image.
+        across, down = onto.diagonal()[:2]
+        stretched, corners = np.diag([across, down, 1]), reference.box.corners()
+        with timed('trace', look.seconds):
+            traced = trace_near(
+                strokes.stretched(across, down),
+                warp_points(stretched, corners),
+                self.edges_of(look),
+                onto @ np.linalg.inv(stretched),
+            )
+        traced = replace(traced, drawing_to_image=traced.drawing_to_image @ stretched)
+        outcome = self._judge_ink(reference, strokes, look, options, traced)
+        kind = scene.objects[pair.image_object].label
+        verdict = Verdict(
+            Status.LOW_CONFIDENCE,
+            f'not found; the points are those of the drawing laid onto the {kind} in the image',
+            outcome.verdict.inliers,
+            checks=outcome.verdict.checks,
+        )
+        return replace(outcome, verdict=verdict, scene=scene, paired=paired, way=ON_OBJECT)
 
     def _judge_ink(
         self,
@@ -490,20 +539,34 @@ def ways_to_find(reference: Reference, options: Options, try_first: str = '') ->
 
     A way is a kind of weighting, or by ink. Weights cost matches where both sides show the same
     object, and help where they are only alike. Matches find a copy of a drawing, ink what it
-    shows.
+    shows; if both fail, its label tells on which object of the image its points lie.
     """
     kind = options.weighting.kind
-    by_ink = reference.strokes is not None and options.drawing_search != 'matches'
-    if by_ink and options.drawing_search == 'ink':
-        return [BY_INK]
     first = 'none' if kind == 'auto' else kind
-    second = [BY_INK] if by_ink else ['sew'] if kind == 'auto' else []
-    return sorted([first, *second], key=lambda way: way != try_first)
+    if reference.strokes is None or options.drawing_search == 'matches':
+        ways = [first, 'sew'] if kind == 'auto' else [first]
+        return sorted(ways, key=lambda way: way != try_first)
+    ways = [BY_INK] if options.drawing_search == 'ink' else [first, BY_INK]
+    ways.sort(key=lambda way: way != try_first)
+    labelled = any(seen.label for seen in reference.scene.objects)
+    return [*ways, ON_OBJECT] if labelled else ways
+
+
+def fitting(area: Area, other: Area) -> np.ndarray:
+    """Return the 3 x 3 matrix that moves and stretches a rectangle so that it is another."""
+    across, down = other.width / area.width, other.height / area.height
+    return np.array(
+        [
+            [across, 0, other.left - across * area.left],
+            [0, down, other.top - down * area.top],
+            [0, 0, 1],
+        ]
+    )
 
 
 def better(earlier: MatchOutcome, later: MatchOutcome) -> MatchOutcome:
     """Return the attempt that is surer, with the objects that the later one found out."""
-    if later.agreement >= earlier.agreement:
+    if later.way == ON_OBJECT or later.agreement >= earlier.agreement:
         keypoints = max(earlier.image_keypoints, later.image_keypoints)
         return replace(later, image_keypoints=keypoints)
     return replace(earlier, scene=later.scene, paired=later.paired)

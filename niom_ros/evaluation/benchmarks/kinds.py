@@ -19,16 +19,21 @@ from niom_ros.evaluation.pictures import draw_answer
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
 from niom_ros.matching.images import read_image
+from niom_ros.models.store import ModelStore
+from niom_ros.models.store import State
 from niom_ros.semantics.heat_maps import Area
 
 PACS = 'drawing/pacs'
 KINDS = ('dog', 'elephant', 'giraffe', 'guitar', 'horse', 'house', 'person')
 PHOTOS_EACH = 3  # that each sketch meets
 
+JUDGE = 'yolov7-seg'
+
 MOST = 0.5  # of the matches: more than these must be on the object
+FITTING = 0.5  # of both boxes together: their common part must be larger
 LUCK = 0.05  # how often points that were moved blindly may do as well
 SHIFTS = 32  # in each direction, by which points are moved
-SHARES = ('on_object', 'chance_on_object', 'blind_on_object', 'agreeing_on_object')
+SHARES = ('on_object', 'chance_on_object', 'blind_on_object', 'agreeing_on_object', 'overlap')
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,12 @@ class KindCase(Case):
 class KindsBenchmark(Benchmark):
     """Asks whether matches between a sketch and a photo fall on what both show.
 
-    Nobody marked where the objects are, so the boxes count in which the detector of the method
-    sees one of the kind. Photos in which it sees none, and kinds that it does not know, are not
-    measured. All matches count, whether or not they agree on a view: two objects that are only
-    alike have no view in common. For drawings that are found by their ink, those are the points
-    of all strokes in the best view, believed or not.
+    Each sketch comes with its kind as label. Nobody marked where the objects are, so the boxes
+    count in which a detector sees one of the kind: yolov7-seg if it was fetched, which methods do
+    not use by default, else the detector of the method, which then judges itself. Photos in which
+    it sees none, and kinds that it does not know, are not measured. All matches count, whether or
+    not they agree on a view: two objects that are only alike have no view in common. For drawings
+    that are laid along edges, those are points of all strokes.
     """
 
     name = 'kinds'
@@ -55,6 +61,15 @@ class KindsBenchmark(Benchmark):
     default_methods = ('default', 'ink', 'plain', 'sew', 'uniform')
     main_metric = 'mostly_on_object'
     stratified = True
+
+    def __init__(self, data: Path, seed: int) -> None:
+        """Choose who tells where objects are."""
+        super().__init__(data, seed)
+        self.judge = JUDGE if ModelStore().state(JUDGE) is State.OK else ''
+
+    def variant(self) -> str:
+        """Return who tells where objects are."""
+        return self.judge
 
     def find_cases(self) -> Iterator[KindCase]:
         """Return each sketch with some photos of its kind, none of which it was drawn from."""
@@ -70,8 +85,11 @@ class KindsBenchmark(Benchmark):
 
     def usable(self, method: Method) -> None:
         """Refuse to measure without anything that knows where objects are."""
-        if method.settings.detector == 'none':
-            raise UserError('kinds needs a detector, to know where objects are: none is set')
+        if not self.judge and method.settings.detector == 'none':
+            raise UserError(
+                'kinds needs a detector, to know where objects are: none is set; '
+                f'niom models fetch {JUDGE} brings one'
+            )
 
     def measure(self, case: KindCase, method: Method, workbench: Workbench) -> Record:
         """Count the matches on the object, beside what blind guesses would reach."""
@@ -85,7 +103,7 @@ class KindsBenchmark(Benchmark):
             'matches': len(matched),
             'agreeing': int(answer.evidence.inliers.sum()),
         }
-        areas = areas_of(case, method, workbench)
+        areas = self.areas(case, method, workbench)
         size = photo.pixels.shape[1], photo.pixels.shape[0]
         if not areas:
             return record
@@ -99,6 +117,8 @@ class KindsBenchmark(Benchmark):
             'chance_on_object': covered_share(areas, size),
             'blind_on_object': share_inside(unmoved, areas),
             'blind_mostly': share_inside(unmoved, areas) > MOST,
+            'overlap': overlap(matched.image_points, areas),
+            'blind_overlap': overlap(unmoved, areas),
             'chance_mostly': float(np.mean(moved > MOST)),
             'luck': float(np.mean(moved >= on_object)) if len(matched) else 1.0,
         }
@@ -108,7 +128,8 @@ class KindsBenchmark(Benchmark):
 
         The chance of a share is what the same points reach when they are moved blindly; `blind`
         is what they reach when the sketch is just laid over the photo. Few pairs can be sure:
-        an object that fills the photo is hard to miss.
+        an object that fills the photo is hard to miss. Points on the tail of a dog are on the dog,
+        but only points that span all of it fit it.
         """
         known = measured(records)
         metrics = {
@@ -116,6 +137,8 @@ class KindsBenchmark(Benchmark):
             'chance_mostly_on_object': mean([record['chance_mostly'] for record in known]),
             'blind_mostly_on_object': mean([record['blind_mostly'] for record in known]),
             'surely_on_object': share(surely_on_object(record) for record in known),
+            'fits_object': share(record['overlap'] > FITTING for record in known),
+            'blind_fits_object': share(record['blind_overlap'] > FITTING for record in known),
         }
         for name in SHARES:
             metrics[name] = mean([record[name] for record in known])
@@ -140,8 +163,21 @@ class KindsBenchmark(Benchmark):
 
     def picture(self, case: KindCase, method: Method, workbench: Workbench) -> np.ndarray:
         """Draw the matches, and where the detector sees the object."""
-        areas = areas_of(case, method, workbench)
+        areas = self.areas(case, method, workbench)
         return draw_answer(method, workbench, *pictures(case), areas=areas)
+
+    def areas(self, case: KindCase, method: Method, workbench: Workbench) -> list[Area]:
+        """Return the boxes in which an object of the kind is seen."""
+        _, photo = pictures(case)
+        if self.judge:
+            judge = workbench.detector(self.judge)
+            seen = workbench.once(
+                (self.name, self.judge, photo.name), lambda: judge.detect(photo.pixels)
+            )
+        else:
+            seen = workbench.pipeline(method).scene_of(workbench.look(method, photo)).objects
+        height, width = photo.pixels.shape[:2]
+        return [o.area.within(width, height) for o in seen if o.label == case.group]
 
 
 def drawn_from(sketch: Path) -> str:
@@ -151,16 +187,8 @@ def drawn_from(sketch: Path) -> str:
 
 def pictures(case: KindCase) -> tuple[Picture, Picture]:
     """Read the sketch and the photo."""
-    sketch, photo = (Picture(str(path), read_image(path)) for path in (case.sketch, case.photo))
-    return sketch, photo
-
-
-def areas_of(case: KindCase, method: Method, workbench: Workbench) -> list[Area]:
-    """Return the boxes in which the detector sees an object of the kind."""
-    _, photo = pictures(case)
-    scene = workbench.pipeline(method).scene_of(workbench.look(method, photo))
-    height, width = photo.pixels.shape[:2]
-    return [seen.area.within(width, height) for seen in scene.objects if seen.label == case.group]
+    sketch = Picture(str(case.sketch), read_image(case.sketch), label=case.group)
+    return sketch, Picture(str(case.photo), read_image(case.photo))
 
 
 def inside(points: np.ndarray, areas: Sequence[Area]) -> np.ndarray:
@@ -175,6 +203,23 @@ def inside(points: np.ndarray, areas: Sequence[Area]) -> np.ndarray:
 def share_inside(points: np.ndarray, areas: Sequence[Area]) -> float:
     """Return the share of points that lie in the boxes; without points 0."""
     return float(inside(points, areas).mean()) if len(points) else 0.0
+
+
+def overlap(points: np.ndarray, areas: Sequence[Area]) -> float:
+    """Return how much of the box around points and of an object they have in common, 0 to 1."""
+    if not len(points):
+        return 0.0
+    box = Area(*points.min(axis=0), *points.max(axis=0))
+    return max(common_share(box, area) for area in areas)
+
+
+def common_share(box: Area, other: Area) -> float:
+    """Return the area that two boxes have in common, relative to that of both together."""
+    width = min(box.right, other.right) - max(box.left, other.left)
+    height = min(box.bottom, other.bottom) - max(box.top, other.top)
+    common = max(0.0, width) * max(0.0, height)
+    both = box.width * box.height + other.width * other.height - common
+    return float(common / both) if both > 0 else 0.0
 
 
 def covered_share(areas: Sequence[Area], size: tuple[int, int]) -> float:

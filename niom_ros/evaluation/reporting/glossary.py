@@ -40,6 +40,7 @@ MAIN_METRICS = {
         'mostly_on_object',
         'chance_mostly_on_object',
         'surely_on_object',
+        'fits_object',
         'on_object',
         'chance_on_object',
         'accepted',
@@ -192,7 +193,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'mostly_on_object',
         'mostly on the object',
-        'share of pairs with more than half of the matches where the detector sees the object',
+        'share of pairs with more than half of the matches where a detector sees the object',
         MORE,
     ),
     (
@@ -215,9 +216,28 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         MORE,
     ),
     (
+        r'fits_object',
+        'fits the object',
+        'share of pairs in which the box around the matches and that of the object have more than '
+        'half in common',
+        MORE,
+    ),
+    (
+        r'blind_fits_object',
+        'fits the object, unmoved',
+        'what the same points would reach if the sketch were just laid over the photo',
+        NEITHER,
+    ),
+    (
+        r'overlap',
+        'overlap with the object',
+        'mean share that the box around the matches and that of the object have in common',
+        MORE,
+    ),
+    (
         r'on_object',
         'matches on the object',
-        'mean share of the matches that are where the detector sees the object',
+        'mean share of the matches that are where a detector sees the object',
         MORE,
     ),
     (
@@ -241,7 +261,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'not_measured',
         'pairs not measured',
-        'number of pairs in whose photo the detector does not see the object',
+        'number of pairs in whose photo no object of the kind is seen',
         NEITHER,
     ),
     (r'accepted', 'accepted', 'share of pairs in which the method claims a find', NEITHER),
