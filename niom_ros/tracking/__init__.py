@@ -1,1 +1,1 @@
-"""Following a reference that was found, from frame to frame: much cheaper than finding it again."""
+"""Following a reference that was found from frame to frame: cheaper than finding it again."""

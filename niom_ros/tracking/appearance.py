@@ -1,4 +1,4 @@
-"""What is inside an outline, coarsely: does it still look the same?"""
+"""What a reference looks like in a frame, coarsely, and whether it still does in others."""
 
 import math
 
@@ -56,8 +56,8 @@ class Appearance:
             frame.levels[level], x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
         )
         width, height = frame.size
-        inside = ((places >= 0) & (places <= (width - 1, height - 1))).all(axis=1)
-        seen = by_block(inside.reshape(count, count)).all(axis=1)
+        inside = np.all((places >= 0) & (places <= (width - 1, height - 1)), axis=1)
+        seen = np.all(by_block(inside.reshape(count, count)), axis=1)
         return by_block(values).astype(np.float32), seen
 
 

@@ -8,6 +8,7 @@ from niom_ros.tracking.frames import GreyFrame
 
 MOST_CORNERS = 150  # more cost time and say hardly more
 POOREST_CORNER = 0.003  # of the best one: noise has corners too
+MOST_FOLLOWED = 80  # to the next frame: the best of each part come first
 CELLS = 12  # in each direction, over which corners are spread
 BORDER = 4  # pixels from the edge of a frame: beyond, a square is not whole
 WINDOW = (13, 13)  # in pixels of the halved frame
@@ -55,7 +56,7 @@ def motion_between(before: GreyFrame, after: GreyFrame, points: np.ndarray) -> n
 
     On halved frames, because it need not be exact: patches are aligned afterwards.
     """
-    start = (points / 2).astype(np.float32)[:, None]
+    start = (points[:MOST_FOLLOWED] / 2).astype(np.float32)[:, None]
     if len(points) < FEWEST_FOR_A_VIEW:
         return None
     moved, found = follow(before, after, start)
@@ -74,7 +75,7 @@ def follow(
         before.levels[1],
         after.levels[1],
         start,
-        None,
+        np.empty_like(start),
         winSize=WINDOW,
         maxLevel=FLOW_LEVELS,
         criteria=WHEN_TO_STOP,
@@ -89,7 +90,7 @@ def fit_view(
     nobody = np.zeros(len(from_points), bool)
     if len(from_points) < FEWEST_FOR_A_VIEW:
         return None, nobody
-    homography, inliers = cv2.findHomography(
+    homography, _ = cv2.findHomography(
         from_points, to_points, SEED_FREE, farthest, maxIters=500, confidence=0.999
     )
     if homography is None or not np.isfinite(homography).all() or abs(homography[2, 2]) < 1e-9:

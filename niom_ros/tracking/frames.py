@@ -11,6 +11,7 @@ from niom_ros.matching.images import ImageError
 LONGEST_SIDE = 640  # larger images are shrunk: a frame must cost milliseconds
 LEVELS = 4  # each half as large as the one before
 MOST_FRAMES = 60  # of a history: about 25 megabytes
+LONGEST_HISTORY = 10.0  # seconds: a full match that takes longer is of little use
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class History:
     def add(self, frame: GreyFrame) -> None:
         """Append a frame that is newer than all others."""
         self._frames.append(frame)
+        self.forget_until(frame.stamp - LONGEST_HISTORY)
         if len(self._frames) > self._most:
             stamps = [kept.stamp for kept in self._frames]
             gaps = [after - before for before, after in zip(stamps, stamps[2:], strict=False)]

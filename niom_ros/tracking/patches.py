@@ -65,7 +65,7 @@ class Patches:
                 offsets -= steps.clip(-longest, longest)
         points = warp_points(guess, self.centres + offsets)
         width, height = frame.size
-        inside = ((points >= 0) & (points <= (width - 1, height - 1))).all(axis=1)
+        inside = np.all((points >= 0) & (points <= (width - 1, height - 1)), axis=1)
         return Aligned(points, likeness, inside)
 
 
@@ -89,9 +89,7 @@ def template(frame: GreyFrame, centres: np.ndarray, level: int) -> Template:
     return Template(values, (np.linalg.inv(bending) @ slopes).astype(np.float32))
 
 
-def sample(
-    frame: GreyFrame, places: np.ndarray, jacobians: np.ndarray, level: int
-) -> np.ndarray:
+def sample(frame: GreyFrame, places: np.ndarray, jacobians: np.ndarray, level: int) -> np.ndarray:
     """Return normalised squares of a frame, turned and stretched by 2 x 2 matrices: N x P."""
     values = raw_sample(frame, places, jacobians, level, RADIUS)
     values -= values.mean(axis=1, keepdims=True)
@@ -114,7 +112,7 @@ def raw_sample(
 
 
 def jacobians_at(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return the 2 x 2 matrices by which a homography maps small steps around points: N x 2 x 2."""
+    """Return the 2 x 2 matrices by which a homography maps small steps around N points."""
     warped = warp_points(homography, points)
     depths = points @ homography[2, :2] + homography[2, 2]
     turned = homography[:2, :2] - warped[:, :, None] * homography[2, :2]

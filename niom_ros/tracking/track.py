@@ -117,15 +117,14 @@ class Track:
         limits = limits or Limits()
         # A track may lose sight of a part of what the full match saw.
         self._limits = replace(limits, min_coverage=limits.min_coverage / 2)
-        self._box, self._counting_area = match.reference_box, match.counting_area
+        self.reference_box, self._counting_area = match.reference_box, match.counting_area
         self._area = followed_area(match)
         self._confidence = match.verdict.confidence
         self.reference_id, self.matched_stamp = match.reference_id, match.stamp
         self._frame = grey_frame(match.image, match.stamp)  # the last one without doubt
         self._view = self._frame.image_to_grey @ view  # from the reference to its grey pixels
         self._start = self._start_from(self._frame, self._view, 0.0)
-        self._appearance = Appearance(self._frame, self._view, self._box)
-        self._searching = False
+        self._appearance = Appearance(self._frame, self._view, self.reference_box)
         self.newest = Tracked(
             match.stamp,
             match.verdict,
@@ -140,42 +139,63 @@ class Track:
         return self._start.drift
 
     @property
-    def over(self) -> bool:
+    def frame(self) -> GreyFrame:
+        """Return the last frame without doubt."""
+        return self._frame
+
+    @property
+    def lost_for_good(self) -> bool:
         """Tell whether the reference was lost and is not looked for any more."""
         waited = self.newest.stamp - self._frame.stamp
-        return self._searching and waited > LONGEST_SEARCH
+        return not self.newest.found and waited > LONGEST_SEARCH
 
-    def follow(self, frame: GreyFrame, guess: np.ndarray | None = None) -> Tracked:
-        """Find the reference in the next frame.
-
-        A guess says where it may be, as a homography from the reference to the camera image;
-        without one, it is looked for from where it was seen last.
-        """
-        if self.over or frame.image_size != self._frame.image_size:
-            self._searching = True
-            reason = self.newest.verdict.message if self.over else 'the image has another size now'
+    def follow(self, frame: GreyFrame) -> Tracked:
+        """Find the reference in the next frame."""
+        if self.lost_for_good:
+            verdict = self.newest.verdict
+            self.newest = self._lost(frame, verdict.status, verdict.message)
+        elif frame.image_size != self._frame.image_size:
+            reason = 'the camera images have another size now'
             self.newest = self._lost(frame, Status.LOW_CONFIDENCE, reason)
-            return self.newest
-        if guess is not None:
-            tracked = self._look(frame, frame.image_to_grey @ guess, COARSEST)
         else:
-            flow = motion_between(self._frame, frame, self._points_in_view())
-            tracked = self._look(frame, None if flow is None else flow @ self._view, 0)
-            if not tracked.found:
-                # Flow fails where the light changes suddenly, patches do not.
-                tracked = better(tracked, self._look(frame, self._view, COARSEST))
-        self._searching = not tracked.found
-        self.newest = tracked
-        return tracked
+            self.newest = self._find(frame)
+        return self.newest
+
+    def leap(self, frame: GreyFrame, guess: np.ndarray | None = None) -> bool:
+        """Go on from a later frame, if the reference can be found in it; tell whether it can.
+
+        A guess says where it may be, as a homography from the reference to the camera image.
+        """
+        if frame.image_size != self._frame.image_size:
+            return False
+        if guess is None:
+            found = self._find(frame)
+        else:
+            found = self._look(frame, frame.image_to_grey @ guess, COARSEST)
+        if found.found:
+            self.newest = found
+        return found.found
+
+    def confirm(self, stamp: float, confidence: float) -> None:
+        """Count from a later full match that says the same."""
+        self.matched_stamp, self._confidence = stamp, confidence
+
+    def _find(self, frame: GreyFrame) -> Tracked:
+        """Look for the reference from where it was seen last."""
+        flow = motion_between(self._frame, frame, self._points_in_view())
+        tracked = self._look(frame, None if flow is None else flow @ self._view, 0)
+        if tracked.found:
+            return tracked
+        # Flow fails where the light changes suddenly, patches do not.
+        unmoved = self._look(frame, self._view, COARSEST)
+        return unmoved if unmoved.found else tracked
 
     def _look(self, frame: GreyFrame, guess: np.ndarray | None, level: int) -> Tracked:
         """Align the patches with a frame, from a guess of where the reference is in it."""
-        if guess is None or not in_front(guess, self._box):
+        if guess is None or not in_front(guess, self.reference_box):
             return self._lost(frame, Status.FEW_MATCHES, 'hardly any point could be followed')
         start = self._start
-        aligned = start.patches.align(
-            frame, guess @ np.linalg.inv(start.reference_to_grey), level
-        )
+        aligned = start.patches.align(frame, guess @ np.linalg.inv(start.reference_to_grey), level)
         in_view = np.nonzero(aligned.inside)[0]
         in_view = in_view[np.argsort(-aligned.likeness[in_view], kind='stable')]
         count = len(in_view)
@@ -216,17 +236,19 @@ class Track:
         reference_to_image = np.linalg.inv(frame.image_to_grey) @ view
         reference_to_image /= reference_to_image[2, 2]
         checks: dict[str, float] = {}
-        if in_front(reference_to_image, self._box):
+        if in_front(reference_to_image, self.reference_box):
             checks = measure(
                 reference_to_image,
                 correspondences,
                 agreeing,
-                self._box,
+                self.reference_box,
                 self._counting_area,
                 Box(0, 0, *frame.image_size),
             )
         evidence = Evidence(agreeing, reference_to_image, checks)
-        reason = implausibility(evidence, self._box, self._limits) or self._jump(frame, view)
+        reason = implausibility(evidence, self.reference_box, self._limits) or self._jump(
+            frame, view
+        )
         if reason:
             return self._lost(frame, Status.REJECTED_GEOMETRY, reason, correspondences)
         share_alike = self._appearance.share_alike(frame, view)
@@ -240,9 +262,7 @@ class Track:
         checks['share_alike'] = share_alike
         checks['drift'] = math.hypot(self._start.drift, checks['corner_deviation'])
         confidence = self._confidence_in(frame, seen, seen / count)
-        verdict = Verdict(
-            Status.OK, message, agreeing, reference_to_image, confidence, checks
-        )
+        verdict = Verdict(Status.OK, message, agreeing, reference_to_image, confidence, checks)
         self._start_anew_if_needed(checks, seen, count)
         return Tracked(
             frame.stamp, verdict, correspondences, self.reference_id, self.matched_stamp
@@ -250,7 +270,9 @@ class Track:
 
     def _jump(self, frame: GreyFrame, view: np.ndarray) -> str:
         """Say that the outline changes size or shape faster than a camera moves, '' if not."""
-        before, now = (warp_points(each, self._box.corners()) for each in (self._view, view))
+        before, now = (
+            warp_points(each, self.reference_box.corners()) for each in (self._view, view)
+        )
         moves = now - before
         moves -= moves.mean(axis=0)
         size = np.linalg.norm(before - before.mean(axis=0), axis=1).mean()
@@ -288,9 +310,7 @@ class Track:
         width, height = self._frame.size
         return points[((points >= 0) & (points <= (width - 1, height - 1))).all(axis=1)]
 
-    def _start_anew_if_needed(
-        self, checks: dict[str, float], agreeing: int, count: int
-    ) -> None:
+    def _start_anew_if_needed(self, checks: dict[str, float], agreeing: int, count: int) -> None:
         """Compare with this frame from now on if the start looks too different."""
         start, frame = self._start, self._frame
         if (
@@ -330,8 +350,3 @@ def followed_area(match: FullMatch) -> np.ndarray:
     hull = middle + WIDER_HULL * (hull - middle)
     area, common = cv2.intersectConvexConvex(hull, outline)
     return common[:, 0] if area > 0 else outline
-
-
-def better(one: Tracked, other: Tracked) -> Tracked:
-    """Return the answer that knows more, the first one if both know nothing."""
-    return other if other.found else one
