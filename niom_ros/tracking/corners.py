@@ -6,7 +6,7 @@ import numpy as np
 from niom_ros.matching.homographies import warp_points
 from niom_ros.tracking.frames import GreyFrame
 
-MOST_CORNERS = 150  # more cost time and say hardly more
+MOST_CORNERS = 120  # more cost time and say hardly more
 POOREST_CORNER = 0.003  # of the best one: noise has corners too
 MOST_FOLLOWED = 80  # to the next frame: the best of each part come first
 CELLS = 12  # in each direction, over which corners are spread

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 
 from niom_ros.matching.homographies import warp_points
+from niom_ros.tracking.appearance import normalised
 from niom_ros.tracking.frames import GreyFrame
 from niom_ros.tracking.frames import LEVELS
 
@@ -55,13 +56,13 @@ class Patches:
         finer = int(np.clip(np.rint(np.log2(max(scale, TINY))), 0, LEVELS - 1 - first_level))
         offsets = np.zeros_like(self.centres)
         for level in range(first_level, -1, -1):
-            known = self._templates[level]
+            known, longest = self._templates[level], LONGEST_STEP * 2**level
+            squares = spread(jacobians, level, level + finer, RADIUS)
             for _ in range(ROUNDS):
                 places = warp_points(guess, self.centres + offsets)
-                seen = sample(frame, places, jacobians * 2**level, level + finer)
+                seen = normalised(sample(frame, places, squares, level + finer))
                 likeness = (seen * known.values).sum(axis=1)
                 steps = (known.steps @ (seen - known.values)[:, :, None])[:, :, 0]
-                longest = LONGEST_STEP * 2**level
                 offsets -= steps.clip(-longest, longest)
         points = warp_points(guess, self.centres + offsets)
         width, height = frame.size
@@ -71,15 +72,15 @@ class Patches:
 
 def template(frame: GreyFrame, centres: np.ndarray, level: int) -> Template:
     """Cut squares out of one level of a frame."""
-    straight = np.broadcast_to(np.eye(2) * 2**level, (len(centres), 2, 2))
+    straight = np.broadcast_to(np.eye(2), (len(centres), 2, 2))
     # One pixel more on each side, for the slopes.
-    wide = raw_sample(frame, centres, straight, level, RADIUS + 1)
+    wide = sample(frame, centres, spread(straight, level, level, RADIUS + 1), level)
     wide = wide.reshape(-1, SIDE + 2, SIDE + 2)
     values = wide[:, 1:-1, 1:-1].reshape(len(centres), -1)
     across = (wide[:, 1:-1, 2:] - wide[:, 1:-1, :-2]).reshape(values.shape) / 2 ** (level + 1)
     down = (wide[:, 2:, 1:-1] - wide[:, :-2, 1:-1]).reshape(values.shape) / 2 ** (level + 1)
     values = values - values.mean(axis=1, keepdims=True)
-    length = np.sqrt((values**2).sum(axis=1, keepdims=True)) + TINY
+    length = np.linalg.norm(values, axis=1, keepdims=True) + TINY
     values = values / length
     slopes = np.stack([across, down], axis=1)
     # A shift changes mean and contrast too, which the normalised squares do not show.
@@ -89,26 +90,29 @@ def template(frame: GreyFrame, centres: np.ndarray, level: int) -> Template:
     return Template(values, (np.linalg.inv(bending) @ slopes).astype(np.float32))
 
 
-def sample(frame: GreyFrame, places: np.ndarray, jacobians: np.ndarray, level: int) -> np.ndarray:
-    """Return normalised squares of a frame, turned and stretched by 2 x 2 matrices: N x P."""
-    values = raw_sample(frame, places, jacobians, level, RADIUS)
-    values -= values.mean(axis=1, keepdims=True)
-    return values / (np.sqrt((values**2).sum(axis=1, keepdims=True)) + TINY)
+def spread(jacobians: np.ndarray, level: int, frame_level: int, radius: int) -> np.ndarray:
+    """Return where the pixels of squares are around their middle: 2 x N x P, float32.
+
+    The squares are those of one level, turned and stretched by 2 x 2 matrices, the pixels those of
+    another level of the frame in which they are looked for.
+    """
+    steps = np.arange(-radius, radius + 1) * 2.0 ** (level - frame_level)
+    across, down = np.meshgrid(steps, steps)
+    grid = np.stack([across.ravel(), down.ravel()]).astype(np.float32)
+    return np.ascontiguousarray((jacobians.astype(np.float32) @ grid).transpose(1, 0, 2))
 
 
-def raw_sample(
-    frame: GreyFrame, places: np.ndarray, jacobians: np.ndarray, level: int, radius: int
+def sample(
+    frame: GreyFrame, places: np.ndarray, squares: np.ndarray, frame_level: int
 ) -> np.ndarray:
-    """Return the grey values of squares of a frame: N x P, float32."""
-    steps = np.arange(-radius, radius + 1, dtype=np.float64)
-    grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
-    x, y = (
-        ((places[:, axis, None] + jacobians[:, axis] @ grid.T) / 2**level).astype(np.float32)
-        for axis in range(2)
-    )
-    return cv2.remap(
-        frame.levels[level], x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
-    ).astype(np.float32)
+    """Return the grey values of squares of a frame around N places: N x P, float32."""
+    if not len(places):  # which OpenCV refuses
+        return np.empty((0, squares.shape[2]), np.float32)
+    middles = (places / 2**frame_level).astype(np.float32)
+    x, y = squares + middles.T[:, :, None]
+    picture = frame.levels[frame_level]
+    values = cv2.remap(picture, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return values.astype(np.float32)
 
 
 def jacobians_at(homography: np.ndarray, points: np.ndarray) -> np.ndarray:

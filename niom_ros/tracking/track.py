@@ -67,6 +67,8 @@ class FullMatch:
         """Refuse a match that does not say where the reference is."""
         if self.verdict.reference_to_image is None:
             raise ValueError('only a full match with status OK can be followed')
+        if not np.isfinite(self.verdict.reference_to_image).all():
+            raise ValueError('the homography of a full match must be made of numbers')
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,12 @@ class Track:
         if guess is None or not in_front(guess, self.reference_box):
             return self._lost(frame, Status.FEW_MATCHES, 'hardly any point could be followed')
         start = self._start
+        if len(start.reference_points) < FEWEST_POINTS:
+            reason = (
+                f'the frame of the full match has only {len(start.reference_points)} corners to '
+                f'be followed, {FEWEST_POINTS} are needed'
+            )
+            return self._lost(frame, Status.FEW_MATCHES, reason)
         aligned = start.patches.align(frame, guess @ np.linalg.inv(start.reference_to_grey), level)
         in_view = np.nonzero(aligned.inside)[0]
         in_view = in_view[np.argsort(-aligned.likeness[in_view], kind='stable')]
@@ -246,8 +254,11 @@ class Track:
                 Box(0, 0, *frame.image_size),
             )
         evidence = Evidence(agreeing, reference_to_image, checks)
-        reason = implausibility(evidence, self.reference_box, self._limits) or self._jump(
-            frame, view
+        corners = self.reference_box.corners()
+        reason = implausibility(evidence, self.reference_box, self._limits) or why_too_sudden(
+            warp_points(self._view, corners),
+            warp_points(view, corners),
+            frame.stamp - self._frame.stamp,
         )
         if reason:
             return self._lost(frame, Status.REJECTED_GEOMETRY, reason, correspondences)
@@ -267,19 +278,6 @@ class Track:
         return Tracked(
             frame.stamp, verdict, correspondences, self.reference_id, self.matched_stamp
         )
-
-    def _jump(self, frame: GreyFrame, view: np.ndarray) -> str:
-        """Say that the outline changes size or shape faster than a camera moves, '' if not."""
-        before, now = (
-            warp_points(each, self.reference_box.corners()) for each in (self._view, view)
-        )
-        moves = now - before
-        moves -= moves.mean(axis=0)
-        size = np.linalg.norm(before - before.mean(axis=0), axis=1).mean()
-        waited = max(1.0, (frame.stamp - self._frame.stamp) / FRAME_TIME)
-        if np.linalg.norm(moves, axis=1).max() <= MOST_WARPED * waited * size:
-            return ''
-        return 'the outline of the reference would change its size or shape all at once'
 
     def _confidence_in(self, frame: GreyFrame, agreeing: int, share: float) -> float:
         """Return how sure it is that the reference is there: never surer than the full match."""
@@ -334,6 +332,19 @@ class Track:
         corners = choose_corners(frame, warp_points(view, self._area))
         reference_points = warp_points(np.linalg.inv(view), corners)
         return Start(frame, view, Patches(frame, corners), reference_points, drift)
+
+
+def why_too_sudden(before: np.ndarray, now: np.ndarray, seconds: float) -> str:
+    """Say that an outline changes size or shape faster than a camera moves, '' if it does not.
+
+    Where it is does not matter: a shake moves all corners alike.
+    """
+    moves = now - before
+    moves = np.linalg.norm(moves - moves.mean(axis=0), axis=1)
+    size = np.linalg.norm(before - before.mean(axis=0), axis=1).mean()
+    if moves.max() <= MOST_WARPED * size * max(1.0, seconds / FRAME_TIME):
+        return ''
+    return 'the outline of the reference would change its size or shape all at once'
 
 
 def followed_area(match: FullMatch) -> np.ndarray:
