@@ -76,7 +76,7 @@ def template(frame: GreyFrame, centres: np.ndarray, level: int) -> Template:
     # One pixel more on each side, for the slopes.
     wide = sample(frame, centres, spread(straight, level, level, RADIUS + 1), level)
     wide = wide.reshape(-1, SIDE + 2, SIDE + 2)
-    values = wide[:, 1:-1, 1:-1].reshape(len(centres), -1)
+    values = wide[:, 1:-1, 1:-1].reshape(-1, SIDE * SIDE)
     across = (wide[:, 1:-1, 2:] - wide[:, 1:-1, :-2]).reshape(values.shape) / 2 ** (level + 1)
     down = (wide[:, 2:, 1:-1] - wide[:, :-2, 1:-1]).reshape(values.shape) / 2 ** (level + 1)
     values = values - values.mean(axis=1, keepdims=True)
