@@ -382,7 +382,38 @@ def test_another_view_is_compared_with_a_newer_frame_and_the_drift_is_known(coff
         answer = track.follow(grey_frame(view.image, frame / RATE))
         assert error_of(answer, view) < MOST_DRIFT
     assert 0 < track.drift <= MOST_DRIFT
-    assert answer.verdict.confidence < SURE
+    # Of a full match a second ago 97 % are left of what it is surer of than not, and less here.
+    assert answer.verdict.confidence < 0.5 + 0.9 * (SURE - 0.5)
+
+
+def test_no_newer_frame_is_compared_with_once_the_drift_is_too_large(coffee, monkeypatch):
+    monkeypatch.setattr('niom_ros.tracking.track.MOST_DRIFT', 0.1)
+    scene = Approaching(coffee, example_photo('gravel'))
+    track = Track(match_of(scene.view(0, 0), 0))
+    for frame in range(1, RATE):
+        track.follow(grey_frame(scene.view(frame / RATE, frame).image, frame / RATE))
+    assert track.drift == 0
+
+
+def test_points_that_agree_in_a_picture_that_looks_different_are_not_believed(views, monkeypatch):
+    tracker = Tracker()
+    tracker.matched(match_of(views[0], 0))
+    assert tracker.follow(views[1].image, 1 / RATE).found
+    monkeypatch.setattr(Appearance, 'share_alike', lambda *_: 0.25)
+    answer = tracker.follow(views[2].image, 2 / RATE)
+    assert_lost(answer)
+    assert 'only 25% of the reference still look as in the full match' in answer.verdict.message
+
+
+def test_only_the_part_that_the_full_match_saw_is_followed(views):
+    match = match_of(views[0], 0)
+    left = match.correspondences.reference_points[:, 0] < 300
+    match = replace(match, verdict=replace(match.verdict, inliers=left))
+    tracker = Tracker()
+    tracker.matched(match)
+    answer = tracker.follow(views[1].image, 1 / RATE)
+    assert answer.found
+    assert answer.correspondences.reference_points[:, 0].max() < 400
 
 
 # Full matches
@@ -451,6 +482,25 @@ def test_a_full_match_that_contradicts_and_cannot_be_carried_on_ends_the_track(v
     blank = np.full((480, 640, 3), 90, np.uint8)
     assert_lost(tracker.matched(match_of(views[10], 10, moved=(80, 0), image=blank)))
     assert_lost(tracker.follow(views[20].image, 20 / RATE))
+
+
+def test_a_full_match_of_another_reference_does_not_confirm_the_track(views):
+    tracker = Tracker()
+    tracker.matched(match_of(views[0], 0, reference_id='cup'))
+    follow_all(tracker, images_of(views[1:20]), first=1)
+    blank = np.full((480, 640, 3), 90, np.uint8)
+    assert_lost(tracker.matched(match_of(views[10], 10, reference_id='spoon', image=blank)))
+
+
+def test_a_full_match_is_dropped_if_all_is_forgotten_while_it_catches_up(views, monkeypatch):
+    tracker = Tracker()
+    follow_all(tracker, images_of(views[:10]))
+    monkeypatch.setattr(
+        'niom_ros.tracking.tracker.catch_up', lambda *_: tracker.forget('another one is sought')
+    )
+    answer = tracker.matched(match_of(views[2], 2))
+    assert_lost(answer)
+    assert answer.verdict.message == 'another one is sought'
 
 
 def test_an_older_full_match_changes_nothing(views):
