@@ -156,7 +156,7 @@ def test_matchers(extractor, matcher, dimensions, half):
             weights = torch.rand(count, device='cuda')
             projected = loaded.project(features)
             assert weighted(projected.descriptors, weights).device.type == 'cuda'
-            sides.append(projected)
+            sides.append(loaded.prepare(projected))
         matches = loaded.match(*sides, 0.1)
         assert matches.scores.device.type == 'cuda'
         assert matches.reference_index.device.type == 'cuda'
