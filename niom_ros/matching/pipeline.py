@@ -165,6 +165,7 @@ class Pipeline:
         if settings.precision == 'half' and device.type != 'cuda':
             raise SettingsError("precision 'half' is for CUDA GPUs: use 'single' on the CPU")
         self.device = device.type
+        torch.backends.cudnn.deterministic = True  # the same image, the same answer
         self.method = f'{settings.extractor}+{settings.matcher}'
         self.detector = settings.detector
         self._calibration = calibration_of(self.method)

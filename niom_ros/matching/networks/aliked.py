@@ -15,10 +15,13 @@ from torch import nn
 from torch import Tensor
 from torch.nn import functional
 
+from niom_ros.matching.networks.superpoint import at_least_single
+from niom_ros.matching.networks.superpoint import convolution
+
 CHANNELS = 16, 32, 64, 128  # of the four blocks, each coarser than the one before
 WIDTH = 128  # numbers in a descriptor; a quarter of them comes from each block
 SAMPLES = 16  # places that a descriptor is made of
-ROWS = 32  # of an image that are worked on at a time
+ROWS = 32  # of the finest map that are worked on at a time
 CELL = 32  # pixels of the image along the side of a pixel of the coarsest map
 NMS_RADIUS = 2  # pixels around a keypoint in which there is no second one
 TEMPERATURE = 0.1  # of the mean that places a keypoint between pixels
@@ -84,41 +87,6 @@ class ALIKED(nn.Module):
         keypoints, scores = self.select(maps.scores)
         return keypoints, scores, self.describe(maps, keypoints)
 
-    def describe(self, maps: Maps, keypoints: Tensor) -> Tensor:
-        """Return the unit descriptors (N x 128) of keypoints."""
-        height, width = maps.scores.shape
-        # The 3 x 3 pixels around each; at the right and lower edge a little further in.
-        last = torch.tensor([width - 4, height - 4], device=keypoints.device)
-        corners = (keypoints.long() - 1).clamp(min=0).minimum(last)
-        patches = self.features_at(maps, (corners[:, None] + square(0, 2, keypoints)).view(-1, 2))
-        farthest = max(height, width) / 4
-        chosen = at_least_single(self.choose(patches.view(-1, 9 * WIDTH)))
-        offsets = chosen.clamp(-farthest, farthest).view(-1, 2, SAMPLES).transpose(1, 2)
-        places = (keypoints[:, None] + offsets).reshape(-1, 2)
-        numbers, shares = four_pixels(places, height, width)
-        # Many places share pixels with others.
-        is_seen = torch.zeros(height * width, dtype=torch.bool, device=numbers.device)
-        is_seen[numbers] = True
-        pixels = is_seen.nonzero()[:, 0]
-        features = self.features_at(maps, torch.stack([pixels % width, pixels // width], 1))
-        seen = weighted_rows(features, (is_seen.cumsum(0) - 1)[numbers], shares)
-        descriptors = self.mix(self.look(seen).view(-1, SAMPLES * WIDTH))
-        return functional.normalize(at_least_single(descriptors), dim=1)
-
-    def features_at(self, maps: Maps, pixels: Tensor) -> Tensor:
-        """Return the 128 numbers, together of unit length, of pixels of the image (N x 2)."""
-        pixels = pixels + pixels.new_tensor([maps.left, maps.top])
-        height, width = maps.finest.shape[2:]
-        finest = rows_of(maps.finest)[pixels[:, 1] * width + pixels[:, 0]]
-        features = [self.readings[0](finest.T[None, :, :, None])[0, :, :, 0].T]
-        for level in maps.coarse:
-            level_height, level_width = level.shape[2:]
-            scale = maps.scores.new_tensor(
-                [(level_width - 1) / (width - 1), (level_height - 1) / (height - 1)]
-            )
-            features.append(sample(level, pixels * scale))
-        return functional.normalize(torch.cat(features, 1), dim=1)
-
     def dense(self, image: Tensor) -> Maps:
         """Return what is known of all pixels."""
         height, width = image.shape[2:]
@@ -165,6 +133,41 @@ class ALIKED(nn.Module):
         good = keypoint_scores > self.score_threshold
         return keypoints[good], keypoint_scores[good]
 
+    def describe(self, maps: Maps, keypoints: Tensor) -> Tensor:
+        """Return the unit descriptors (N x 128) of keypoints."""
+        height, width = maps.scores.shape
+        # The 3 x 3 pixels around each; at the right and lower edge a little further in.
+        last = torch.tensor([width - 4, height - 4], device=keypoints.device)
+        corners = (keypoints.long() - 1).clamp(min=0).minimum(last)
+        patches = self.features_at(maps, (corners[:, None] + square(0, 2, keypoints)).view(-1, 2))
+        farthest = max(height, width) / 4
+        chosen = at_least_single(self.choose(patches.view(-1, 9 * WIDTH)))
+        offsets = chosen.clamp(-farthest, farthest).view(-1, 2, SAMPLES).transpose(1, 2)
+        places = (keypoints[:, None] + offsets).reshape(-1, 2)
+        numbers, shares = four_pixels(places, height, width)
+        # Many places share pixels with others.
+        is_seen = torch.zeros(height * width, dtype=torch.bool, device=numbers.device)
+        is_seen[numbers] = True
+        pixels = is_seen.nonzero()[:, 0]
+        features = self.features_at(maps, torch.stack([pixels % width, pixels // width], 1))
+        seen = weighted_rows(features, (is_seen.cumsum(0) - 1)[numbers], shares)
+        descriptors = self.mix(self.look(seen).view(-1, SAMPLES * WIDTH))
+        return functional.normalize(at_least_single(descriptors), dim=1)
+
+    def features_at(self, maps: Maps, pixels: Tensor) -> Tensor:
+        """Return the 128 numbers, together of unit length, of pixels of the image (N x 2)."""
+        pixels = pixels + pixels.new_tensor([maps.left, maps.top])
+        height, width = maps.finest.shape[2:]
+        finest = rows_of(maps.finest)[pixels[:, 1] * width + pixels[:, 0]]
+        features = [self.readings[0](finest.T[None, :, :, None])[0, :, :, 0].T]
+        for level in maps.coarse:
+            level_height, level_width = level.shape[2:]
+            scale = maps.scores.new_tensor(
+                [(level_width - 1) / (width - 1), (level_height - 1) / (height - 1)]
+            )
+            features.append(sample(level, pixels * scale))
+        return functional.normalize(torch.cat(features, 1), dim=1)
+
 
 class PixelLayer(nn.Linear):
     """The same linear layer for each pixel of a map: a 1 x 1 convolution, but faster."""
@@ -210,16 +213,6 @@ class DeformableConvolution(nn.Module):
         found = sample(level, (centres + square(-1, 1, level) + offsets).view(-1, 2))
         mixed = self.mix(found.view(height * width, -1))
         return mixed.view(1, height, width, -1).permute(0, 3, 1, 2)
-
-
-def convolution(inputs: int, outputs: int) -> nn.Conv2d:
-    """Return a 3 x 3 convolution that keeps the image's size."""
-    return nn.Conv2d(inputs, outputs, kernel_size=3, padding=1)
-
-
-def at_least_single(values: Tensor) -> Tensor:
-    """Return values of half precision in single precision, others as they are."""
-    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def sample(level: Tensor, places: Tensor) -> Tensor:
