@@ -212,7 +212,7 @@ class FrameWorker:
             frame.live.options,
             frame.no_camera,
         )
-        stamp = self._stamps.get(tracked.matched_stamp)
+        stamp = self._stamps.get(tracked.matched_stamp, Time())
         return replace(guidance, matched_stamp=stamp)
 
     def _forget(self, reason: str) -> None:
