@@ -47,7 +47,7 @@ BENCHMARK_NAMES = (
     'landmarks',
     'all',
 )
-BENCH_PARTS = ('comparison', 'drawing', 'growth', 'node')
+BENCH_PARTS = ('comparison', 'tracking', 'drawing', 'growth', 'node')
 BENCH_OPTIONS = tuple(
     parameter for parameter in NETWORK_PARAMETERS if parameter.name in ('detector', 'device')
 )
@@ -407,7 +407,11 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=f'what to measure: {", ".join(BENCH_PARTS)}; all if left out',
     )
     command.add_argument(
-        '--rounds', type=int, default=0, metavar='N', help='how often to measure. Default: 7.'
+        '--rounds',
+        type=int,
+        default=0,
+        metavar='N',
+        help='how often to measure. Default: 5, quick 3.',
     )
     command.add_argument(
         '--threads',

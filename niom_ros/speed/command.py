@@ -37,7 +37,7 @@ class Plan:
     """How much to measure."""
 
     sizes: tuple[Size, ...] = SIZES
-    rounds: int = 7  # of the comparison and of the node
+    rounds: int = 5  # of the comparison, of tracking and of the node
     fewer_rounds: int = 3  # of drawings and of growth
     camera_seconds: float = 20.0  # for which a camera runs before the node
     parts: tuple[str, ...] = ()  # none: all of them
@@ -47,7 +47,7 @@ class Plan:
         return not self.parts or part in self.parts
 
 
-QUICK = Plan(SIZES[:1], 3, 1, 8.0, ('comparison', 'drawing', 'node'))
+QUICK = Plan(SIZES[:1], 3, 1, 5.0, ('comparison', 'tracking', 'drawing', 'node'))
 
 
 def bench(
@@ -65,7 +65,7 @@ def bench(
     print_head(about, settings, plan)
     store = ModelStore()
     pipeline = Pipeline(settings, store)
-    findings = Findings(left_out={'full_over_tracked': NO_TRACKING})
+    findings = Findings()
     line = LiveLine()
     for measure in parts(pipeline, settings, store, plan, line.draw):
         try:
@@ -96,6 +96,8 @@ def parts(
     chosen: list[Callable[[], Findings]] = []
     if plan.has('comparison'):
         chosen.append(lambda: compare(pipeline, settings, store, sizes, rounds, progress))
+    if plan.has('tracking'):
+        chosen.append(lambda: tracking_or_why_not(pipeline, sizes[0], rounds, progress))
     if plan.has('drawing'):
         chosen.append(lambda: measure_drawing(pipeline, sizes[0], fewer, progress))
     if plan.has('growth'):
@@ -105,6 +107,17 @@ def parts(
             partial(node_or_why_not, pipeline, settings, size, plan, progress) for size in sizes
         ]
     return chosen
+
+
+def tracking_or_why_not(
+    pipeline: Pipeline, size: Size, rounds: int, progress: Callable[[str], None]
+) -> Findings:
+    """Measure tracked frames, or say why that is not possible."""
+    try:
+        from niom_ros.speed.tracking import measure_tracking
+    except ImportError:
+        return Findings(left_out={'full_over_tracked': NO_TRACKING})
+    return measure_tracking(pipeline, size, rounds, progress)
 
 
 def node_or_why_not(
@@ -136,7 +149,7 @@ def print_head(about: dict[str, Any], settings: Settings, plan: Plan) -> None:
         f'torch {versions["torch"]}, kornia {versions["kornia"]}\n'
         f'{settings.extractor}+{settings.matcher}, {settings.max_keypoints} keypoints, '
         f'{settings.detector}, images of {", ".join(map(named, plan.sizes))}, '
-        f'{plan.rounds} rounds in turn after one to warm up\n',
+        f'rounds in turn after one to warm up: {plan.rounds}\n',
         flush=True,
     )
     if busy := why_not_idle(about):

@@ -146,7 +146,7 @@ def summed_up(laps: Laps, views: Sequence[View], box: Box, size: Size) -> Findin
             }
         },
     }
-    where = f'at {named(size)}, {len(views)} rounds'
+    where = f'at {named(size)} (rounds: {len(views)})'
     tables = (
         Table(
             f'Ratios {where}: median [quartiles]',

@@ -69,5 +69,5 @@ def measure_drawing(
         }
         for name, column in laps.items()
     }
-    title = f'A drawing, stages in ms at {named(size)}, {rounds} rounds'
+    title = f'A drawing, stages in ms at {named(size)} (rounds: {rounds})'
     return Findings({'drawing': {named(size): values}}, (stage_table(title, laps),))

@@ -82,7 +82,7 @@ def by_keypoints(
         row = str(count), f'{np.median(used):.0f}', milliseconds(seconds_of(column))
         rows.append((*row, milliseconds(match)))
     head = ('most keypoints', 'in the image', 'frame in ms', 'of it, match')
-    table = Table(f'Growth with keypoints, {rounds} rounds', head, rows)
+    table = Table(f'Growth with keypoints (rounds: {rounds})', head, rows)
     return Findings({'growth': {'keypoints': values}}, (table,))
 
 
@@ -137,7 +137,7 @@ def grown(
     rows = [
         (task, str(count), milliseconds(seconds_of(column))) for (task, column), count in together
     ]
-    table = Table(f'Growth with {what}, {rounds} rounds', ('', what, 'ms'), rows)
+    table = Table(f'Growth with {what} (rounds: {rounds})', ('', what, 'ms'), rows)
     return Findings({'growth': {name: values}}, (table,))
 
 

@@ -47,6 +47,7 @@ from niom_ros.virtual_scene import example_photo
 
 CAMERA_RATE = 30.0  # images per second
 PATIENCE = 120.0  # seconds for anything to happen
+FEWEST_RESULTS = 5  # with a camera, to tell a rate
 LIBRARY, NODE = 'library', 'node'
 WEIGHTING = 'sew'
 
@@ -112,12 +113,14 @@ class NodeOnTheBench:
         return next(r for r in self._results if r.header.stamp == stamp)
 
     def watch(self, messages: list[Image], seconds: float, rate: float = CAMERA_RATE) -> Window:
-        """Publish images like a camera for some seconds, and return what came of it."""
+        """Publish images like a camera for some seconds, longer if few results come."""
         self._results.clear()
         self._arrivals.clear()
         start, cpu_before = time.perf_counter(), cpu_seconds(self._process.pid)
         number = 0
-        while (now := time.perf_counter() - start) < seconds:
+        while (now := time.perf_counter() - start) < seconds or (
+            len(self._results) < FEWEST_RESULTS and now < PATIENCE
+        ):
             if now >= number / rate:
                 self._publish(messages[number % len(messages)])
                 number += 1
@@ -241,47 +244,51 @@ def measure_node(
         progress(f'{named(size)}: node with a camera of {CAMERA_RATE:.0f} Hz')
         window = bench.watch(messages, seconds)
         memory = bench.peak_memory()
-    if len(window.results) < 2:
-        raise NodeFailed(
-            f'the node answered only {len(window.results)} times in {seconds:.0f} s: '
-            'too rarely to tell its rate'
-        )
     library, node = (seconds_of(laps[name]) for name in (LIBRARY, NODE))
     overhead = Spread.of_ratios(node, library)
-    latencies = [result.latency for result in window.results]
-    span = window.arrivals[-1] - window.arrivals[0]
-    rate = (len(window.results) - 1) / span
-    cpu = window.cpu_seconds / len(window.results)
-    values = {
-        'node_overhead': overhead.median,
-        'node': {
-            named(size): {
-                'node_overhead': asdict(overhead),
-                'node_seconds': spread(node),
-                'library_seconds': spread(library),
-                'to_publishing_seconds': spread([lap.result.latency for lap in laps[NODE]]),
-                'camera_rate': CAMERA_RATE,
-                'results': len(window.results),
-                'results_per_second': rate,
-                'latency_seconds': spread(latencies),
-                'latency_95_percent': float(np.quantile(latencies, 0.95)),
-                'cpu_seconds_per_result': cpu,
-                'peak_memory_megabytes': memory,
-            }
-        },
+    values, rows = at_camera_rate(window)
+    values |= {
+        'node_overhead': asdict(overhead),
+        'node_seconds': spread(node),
+        'library_seconds': spread(library),
+        'to_publishing_seconds': spread([lap.result.latency for lap in laps[NODE]]),
+        'peak_memory_megabytes': memory,
     }
     table = Table(
-        f'The node at {named(size)}, {rounds} rounds; {seconds:.0f} s at {CAMERA_RATE:.0f} Hz',
+        f'The node at {named(size)} (rounds: {rounds}, then a camera of {CAMERA_RATE:.0f} Hz)',
         ('what', 'value'),
         [
             ('node / library', str(overhead)),
             ('library in ms', milliseconds(library)),
             ('node in ms, from publishing to result', milliseconds(node)),
-            ('results per second', f'{rate:.2f}'),
-            ('latency in ms, from stamp to publishing', milliseconds(latencies)),
-            ('95 % of latencies below', f'{1000 * float(np.quantile(latencies, 0.95)):.1f}'),
-            ('CPU seconds per result', f'{cpu:.2f}'),
+            *rows,
             ('peak memory in MB', f'{memory:.0f}'),
         ],
     )
-    return Findings(values, (table,))
+    return Findings({'node_overhead': overhead.median, 'node': {named(size): values}}, (table,))
+
+
+def at_camera_rate(window: Window) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return what the node did while a camera ran, as JSON has it and as lines of a table."""
+    count = len(window.results)
+    if count < 2:
+        raise NodeFailed(f'the node answered {count} times in {window.seconds:.0f} s')
+    latencies = [result.latency for result in window.results]
+    slow = float(np.quantile(latencies, 0.95))
+    rate = (count - 1) / (window.arrivals[-1] - window.arrivals[0])
+    cpu = window.cpu_seconds / count
+    values = {
+        'camera_rate': CAMERA_RATE,
+        'results': count,
+        'results_per_second': rate,
+        'latency_seconds': spread(latencies),
+        'latency_95_percent': slow,
+        'cpu_seconds_per_result': cpu,
+    }
+    rows = [
+        ('results per second', f'{rate:.2f}'),
+        ('latency in ms, from stamp to publishing', milliseconds(latencies)),
+        ('95 % of latencies below', f'{1000 * slow:.1f}'),
+        ('CPU seconds per result', f'{cpu:.2f}'),
+    ]
+    return values, rows
