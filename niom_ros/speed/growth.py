@@ -42,11 +42,10 @@ def measure_growth(
     size: Size,
     rounds: int,
     progress: Callable[[str], None] = lambda _: None,
-    keypoints: Sequence[int] = KEYPOINTS,
 ) -> Findings:
     """Measure how the cost of a frame with weights grows."""
     return (
-        by_keypoints(settings, store, size, rounds, progress, keypoints)
+        by_keypoints(settings, store, size, rounds, progress)
         + by_references(pipeline, size, rounds, progress)
         + by_objects(pipeline, settings, store, size, rounds, progress)
     )
@@ -58,7 +57,7 @@ def by_keypoints(
     size: Size,
     rounds: int,
     progress: Callable[[str], None],
-    counts: Sequence[int],
+    counts: Sequence[int] = KEYPOINTS,
 ) -> Findings:
     """Find the demo photo with fewer and with more keypoints."""
     views, photo = demo_views(size, rounds + 1), example_photo(DEMO_PHOTO)
@@ -87,17 +86,21 @@ def by_keypoints(
 
 
 def by_references(
-    pipeline: Pipeline, size: Size, rounds: int, progress: Callable[[str], None]
+    pipeline: Pipeline,
+    size: Size,
+    rounds: int,
+    progress: Callable[[str], None],
+    counts: Sequence[int] = REFERENCES,
 ) -> Findings:
     """Look for several references in each frame, as with match_all."""
     views = demo_views(size, rounds + 1)
-    references = [pipeline.prepare(photo) for photo in eight_photos()]
+    references = [pipeline.prepare(photo) for photo in eight_photos()[: max(counts)]]
 
     def all_of(chosen: Sequence[Reference]) -> Callable[[int], None]:
         return lambda number: ignore(pipeline.match_all(chosen, Look(views[number].image), SEW))
 
-    tasks = {f'{count} references': all_of(references[:count]) for count in REFERENCES}
-    return grown('references', REFERENCES, in_turn(tasks, rounds, progress=progress), rounds)
+    tasks = {f'{count} references': all_of(references[:count]) for count in counts}
+    return grown('references', counts, in_turn(tasks, rounds, progress=progress), rounds)
 
 
 def by_objects(
@@ -107,10 +110,11 @@ def by_objects(
     size: Size,
     rounds: int,
     progress: Callable[[str], None],
+    grids: Mapping[int, tuple[int, int]] = CUPS,
 ) -> Findings:
     """Detect several cups and their heat: in closed form as ours, and by autograd."""
     gradients = Pipeline(replace(settings, cam='gradcam'), store)
-    images = {count: cups(size, *grid) for count, grid in CUPS.items()}
+    images = {count: cups(size, *grid) for count, grid in grids.items()}
     seen = [len(pipeline.scene_of(Look(image)).objects) for image in images.values()]
 
     def detect(by: Pipeline, image: np.ndarray) -> Callable[[int], None]:
