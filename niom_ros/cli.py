@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
+from dataclasses import replace
 import json
 import os
 from pathlib import Path
@@ -27,6 +28,7 @@ from niom_ros.parameters import NETWORK_PARAMETERS
 from niom_ros.parameters import options_of
 from niom_ros.parameters import Parameter
 from niom_ros.parameters import settings_of
+from niom_ros.settings import Settings
 
 if TYPE_CHECKING:
     from niom_ros.evaluation.command import Evaluation
@@ -44,6 +46,10 @@ BENCHMARK_NAMES = (
     'abstain',
     'landmarks',
     'all',
+)
+BENCH_PARTS = ('comparison', 'tracking', 'drawing', 'growth', 'node')
+BENCH_OPTIONS = tuple(
+    parameter for parameter in NETWORK_PARAMETERS if parameter.name in ('detector', 'device')
 )
 # All references that are named are matched, so there is nothing to choose with match_all.
 REPLAY_OPTIONS = (
@@ -88,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_eval(commands)
     _add_calibrate(commands)
+    _add_bench(commands)
     _add_models(commands)
     return parser
 
@@ -382,6 +389,60 @@ def calibrate(arguments: argparse.Namespace) -> int:
 
     task = _evaluation('calibration', arguments)
     calibrate(task, arguments.subjects, arguments.output, arguments.words)
+    return 0
+
+
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser('bench', help='measure how fast everything is on this machine')
+    command.add_argument('--json', type=Path, help='write the results')
+    command.add_argument(
+        '--quick', action='store_true', help='fewer rounds, only small images, no growth'
+    )
+    command.add_argument(
+        '--parts',
+        nargs='+',
+        choices=BENCH_PARTS,
+        default=[],
+        metavar='PART',
+        help=f'what to measure: {", ".join(BENCH_PARTS)}; all if left out',
+    )
+    command.add_argument(
+        '--rounds',
+        type=int,
+        default=0,
+        metavar='N',
+        help='how often to measure. Default: 5, quick 3.',
+    )
+    command.add_argument(
+        '--threads',
+        type=int,
+        default=0,
+        metavar='N',
+        help='CPU threads of the networks. Default: as the node, which leaves one core free.',
+    )
+    for parameter in BENCH_OPTIONS:
+        _add_parameter(command, parameter)
+    command.set_defaults(run=bench)
+
+
+def bench(arguments: argparse.Namespace) -> int:
+    """Measure how fast everything is."""
+    # Here, because torch takes seconds to import.
+    from niom_ros.speed.command import bench
+    from niom_ros.speed.command import Plan
+    from niom_ros.speed.command import QUICK
+
+    values = _checked(arguments, BENCH_OPTIONS)
+    for name in ('rounds', 'threads'):
+        if getattr(arguments, name) < 0:
+            raise UserError(f'--{name} is {getattr(arguments, name)}: it must be 0 or more')
+    plan = QUICK if arguments.quick else Plan()
+    if arguments.parts:
+        plan = replace(plan, parts=tuple(arguments.parts))
+    if arguments.rounds:
+        plan = replace(plan, rounds=arguments.rounds, fewer_rounds=arguments.rounds)
+    settings = Settings(**{parameter.name: values[parameter.name] for parameter in BENCH_OPTIONS})
+    bench(settings, plan, arguments.threads, arguments.json, arguments.words)
     return 0
 
 

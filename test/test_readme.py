@@ -13,6 +13,8 @@ from ros_client import running
 from ros_client import spin_until
 from test_launch_files import readme_table
 
+from niom_ros.cli import BENCH_OPTIONS
+from niom_ros.cli import BENCH_PARTS
 from niom_ros.cli import main
 from niom_ros.evaluation.command import BENCHMARKS
 from niom_ros.evaluation.methods import CLASSICAL
@@ -20,6 +22,7 @@ from niom_ros.evaluation.methods import PRESETS
 from niom_ros.models.table import MODELS
 from niom_ros.parameters import MATCHER_PARAMETERS
 from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
+from niom_ros.speed.findings import KEYS
 
 NODES = {'matcher_node': 'matcher', 'virtual_camera': 'virtual_camera'}
 PARAMETERS = {
@@ -164,6 +167,17 @@ def test_the_readme_lists_the_methods(readme):
     rows = readme_table(readme, 'Methods')
     named = {name for row in rows for cell in row for name in re.findall(r'`(.+?)`', cell)}
     assert named == {*PRESETS, *CLASSICAL}
+
+
+def test_the_readme_lists_what_niom_bench_tells(readme):
+    rows = readme_table(readme, 'How fast it is')
+    keys = [row for row in rows if row[0].strip('`') in KEYS]
+    assert keys == [[f'`{key}`', meaning] for key, meaning in KEYS.items()]
+    listed = {name for row in rows for name in re.findall(r'`--(\w+)', row[0])}
+    with_options = {'json', 'quick', 'parts', 'rounds', 'threads'}
+    assert listed == with_options | {parameter.name for parameter in BENCH_OPTIONS}
+    for part in BENCH_PARTS:
+        assert f'`{part}`' in readme
 
 
 def test_commands_in_the_readme_exist(readme, capsys):

@@ -1,0 +1,27 @@
+"""The stream: a reference that was prepared once, sought in one frame after the other."""
+
+from niom_ros.matching.pipeline import Look
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.pipeline import Reference
+from niom_ros.settings import Options
+from niom_ros.settings import Weighting
+from niom_ros.speed.views import Attempt
+from niom_ros.virtual_scene import View
+
+
+class Stream:
+    """Finds a reference in frames, as the node does: in full for each, nothing tracked."""
+
+    def __init__(self, pipeline: Pipeline, reference: Reference, weighting: str) -> None:
+        """Take the reference and a kind of weighting."""
+        self._pipeline = pipeline
+        self._reference = reference
+        self._options = Options(weighting=Weighting(kind=weighting))
+        self.last: Attempt | None = None
+
+    def find(self, view: View) -> Attempt:
+        """Find the reference in a frame."""
+        look = Look(view.image)
+        (outcome,) = self._pipeline.match_all([self._reference], look, self._options)
+        self.last = Attempt(outcome, look.seconds, look)
+        return self.last

@@ -1,0 +1,73 @@
+"""Taking the time of several tasks in turn, so that what disturbs the machine disturbs all."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+import time
+from typing import Generic
+from typing import TypeVar
+
+import numpy as np
+
+Result = TypeVar('Result')
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The middle of some numbers, and between which values the inner half of them lies."""
+
+    median: float
+    first_quartile: float
+    third_quartile: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> 'Spread':
+        """Sum up numbers; there must be one at least."""
+        first, median, third = np.quantile(values, [0.25, 0.5, 0.75])
+        return cls(float(median), float(first), float(third), len(values))
+
+    @classmethod
+    def of_ratios(cls, above: Sequence[float], below: Sequence[float]) -> 'Spread':
+        """Sum up how many times longer one task took than another, round by round."""
+        return cls.of([longer / shorter for longer, shorter in zip(above, below, strict=True)])
+
+    def __str__(self) -> str:
+        """Write it as a table shows it: 1.234 [1.200 1.310]."""
+        return f'{self.median:.3f} [{self.first_quartile:.3f} {self.third_quartile:.3f}]'
+
+
+@dataclass(frozen=True)
+class Lap(Generic[Result]):
+    """One run of a task."""
+
+    seconds: float
+    result: Result
+
+
+def in_turn(
+    tasks: Mapping[str, Callable[[int], Result]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+    progress: Callable[[str], None] = lambda _: None,
+) -> dict[str, list[Lap[Result]]]:
+    """Run all tasks once, again and again, and return the laps of each.
+
+    A task is told the number of the round. Round 0 only warms up and is not among the laps.
+    """
+    laps: dict[str, list[Lap[Result]]] = {name: [] for name in tasks}
+    for number in range(rounds + 1):
+        for name, task in tasks.items():
+            progress(f'{name}, round {number} of {rounds}' if number else f'{name}, warming up')
+            start = clock()
+            result = task(number)
+            lap = Lap(clock() - start, result)
+            if number:
+                laps[name].append(lap)
+    return laps
+
+
+def seconds_of(laps: Sequence[Lap[Result]]) -> list[float]:
+    """Return what each lap took."""
+    return [lap.seconds for lap in laps]

@@ -1,0 +1,124 @@
+"""What a frame costs in which the reference is only followed, against a full match."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import numpy as np
+
+from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.speed.findings import Findings
+from niom_ros.speed.findings import milliseconds
+from niom_ros.speed.findings import spread
+from niom_ros.speed.findings import Table
+from niom_ros.speed.stream import Stream
+from niom_ros.speed.timing import in_turn
+from niom_ros.speed.timing import seconds_of
+from niom_ros.speed.timing import Spread
+from niom_ros.speed.views import box_of
+from niom_ros.speed.views import demo_views
+from niom_ros.speed.views import named
+from niom_ros.speed.views import Size
+from niom_ros.tracking.track import FullMatch
+from niom_ros.tracking.tracker import Tracker
+from niom_ros.virtual_scene import DEMO_PHOTO
+from niom_ros.virtual_scene import example_photo
+from niom_ros.virtual_scene import View
+
+CAMERA_STEP = 1 / 30  # seconds
+FOLLOWED = 5  # frames in a row, in each round
+FULL, TRACKED = 'full match', 'tracked frames'
+
+
+class Following:
+    """A photo that a full match found, and is followed from then on."""
+
+    def __init__(self, stream: Stream, views: list[View], picture: np.ndarray) -> None:
+        """Find it in the first view."""
+        self._views = views
+        self._box = box_of(picture)
+        self._tracker = Tracker()
+        self._answers: list[tuple[View, Verdict]] = []
+        outcome = stream.find(views[0]).outcome
+        self.found = outcome.verdict.status is Status.OK
+        self._tracker.follow(views[0].image, 0.0)
+        if self.found:
+            self._tracker.matched(
+                FullMatch(
+                    0.0,
+                    views[0].image,
+                    outcome.verdict,
+                    outcome.correspondences,
+                    self._box,
+                    self._box.area,
+                )
+            )
+
+    def follow(self, number: int) -> None:
+        """Follow it through the frames of a round."""
+        for frame in frames_of(number):
+            view = self._views[frame]
+            tracked = self._tracker.follow(view.image, CAMERA_STEP * frame)
+            self._answers.append((view, tracked.verdict))
+
+    def errors(self) -> list[float]:
+        """Return how far the corners are off, in pixels, where it was not lost."""
+        return [
+            corner_error(verdict.reference_to_image, view.picture_to_image, self._box)
+            for view, verdict in self._answers
+            if verdict.reference_to_image is not None
+        ]
+
+    def lost(self) -> int:
+        """Return the number of frames in which it was lost."""
+        return len(self._answers) - len(self.errors())
+
+
+def frames_of(number: int) -> range:
+    """Return the frames of a round, from 1 on: in frame 0 the photo is found."""
+    return range(1 + FOLLOWED * number, 1 + FOLLOWED * (number + 1))
+
+
+def measure_tracking(
+    pipeline: Pipeline,
+    size: Size,
+    rounds: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Findings:
+    """Compare full matches with weights and tracked frames, on the same images."""
+    picture = example_photo(DEMO_PHOTO)
+    views = demo_views(size, 1 + FOLLOWED * (rounds + 1), CAMERA_STEP)
+    stream = Stream(pipeline, pipeline.prepare(picture), 'sew')
+    following = Following(stream, views, picture)
+    if not following.found:
+        return Findings(left_out={'full_over_tracked': 'the photo was not found to begin with'})
+    tasks: dict[str, Callable[[int], object]] = {
+        FULL: lambda number: stream.find(views[frames_of(number)[-1]]),
+        TRACKED: following.follow,
+    }
+    laps = in_turn(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
+    full = seconds_of(laps[FULL])
+    tracked = [seconds / FOLLOWED for seconds in seconds_of(laps[TRACKED])]
+    errors = following.errors()
+    ratio = Spread.of_ratios(full, tracked)
+    values = {
+        'ratio': asdict(ratio),
+        'full_seconds': spread(full),
+        'tracked_seconds': spread(tracked),
+        'lost_frames': following.lost(),
+        'corner_error': spread(errors) if errors else None,
+    }
+    table = Table(
+        f'Full match against tracked frames at {named(size)} (rounds: {rounds})',
+        ('what', 'value'),
+        [
+            ('full / tracked', str(ratio)),
+            ('full match in ms', milliseconds(full)),
+            ('tracked frame in ms', milliseconds(tracked)),
+            ('frames in which it was lost', str(following.lost())),
+        ],
+    )
+    found = {'full_over_tracked': ratio.median, 'tracking': {named(size): values}}
+    return Findings(found, (table,))
