@@ -1,10 +1,43 @@
 """ALIKED: keypoints and descriptors from one network.
 
-Written from the paper (Zhao, Wu, Chen, Chen, Xu, Li: ALIKED: A Lighter Keypoint and Descriptor
-Extraction Network via Deformable Transformation, 2023). The network as published makes 128 numbers
-for every pixel. Here only the scores are made for every pixel, and the 128 numbers where a
-descriptor looks: the results are the same. Maps are 1 x channels x H x W, in memory channels last.
+After the paper (Zhao, Wu, Chen, Chen, Xu, Li: ALIKED: A Lighter Keypoint and Descriptor Extraction
+Network via Deformable Transformation, 2023) and the code of its authors (Shiaoming/ALIKED), whose
+licence is below. Theirs makes 128 numbers for every pixel. Here only the scores are made for every
+pixel, and the 128 numbers where a descriptor looks: the results are the same but for rounding.
+Maps are 1 x channels x H x W, in memory channels last.
 """
+
+# The parts that follow the authors' code:
+#
+# BSD 3-Clause License
+#
+# Copyright (c) 2022, Zhao Xiaoming
+# All rights reserved.
+#
+# Redistribution and use in source and binary forms, with or without
+# modification, are permitted provided that the following conditions are met:
+#
+# 1. Redistributions of source code must retain the above copyright notice, this
+#    list of conditions and the following disclaimer.
+#
+# 2. Redistributions in binary form must reproduce the above copyright notice,
+#    this list of conditions and the following disclaimer in the documentation
+#    and/or other materials provided with the distribution.
+#
+# 3. Neither the name of the copyright holder nor the names of its
+#    contributors may be used to endorse or promote products derived from
+#    this software without specific prior written permission.
+#
+# THIS SOFTWARE IS PROVIDED BY THE COPYRIGHT HOLDERS AND CONTRIBUTORS "AS IS"
+# AND ANY EXPRESS OR IMPLIED WARRANTIES, INCLUDING, BUT NOT LIMITED TO, THE
+# IMPLIED WARRANTIES OF MERCHANTABILITY AND FITNESS FOR A PARTICULAR PURPOSE ARE
+# DISCLAIMED. IN NO EVENT SHALL THE COPYRIGHT HOLDER OR CONTRIBUTORS BE LIABLE
+# FOR ANY DIRECT, INDIRECT, INCIDENTAL, SPECIAL, EXEMPLARY, OR CONSEQUENTIAL
+# DAMAGES (INCLUDING, BUT NOT LIMITED TO, PROCUREMENT OF SUBSTITUTE GOODS OR
+# SERVICES; LOSS OF USE, DATA, OR PROFITS; OR BUSINESS INTERRUPTION) HOWEVER
+# CAUSED AND ON ANY THEORY OF LIABILITY, WHETHER IN CONTRACT, STRICT LIABILITY,
+# OR TORT (INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE
+# OF THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
 
 from collections.abc import Callable
 from collections.abc import Mapping

@@ -1,9 +1,10 @@
 """LightGlue: matches the keypoints of two images with attention.
 
-Written from the paper (Lindenberger, Sarlin, Pollefeys: LightGlue: Local Feature Matching at Light
-Speed, 2023) and made for one pair at a time on a CPU: no large matrix but the last one is ever
-written down, and what can be said of one image alone is computed apart, so that it can be kept.
-The published weights are rearranged when they are loaded.
+After the paper (Lindenberger, Sarlin, Pollefeys: LightGlue: Local Feature Matching at Light Speed,
+2023) and the code of its authors (cvg/LightGlue, Apache-2.0, Copyright 2023 ETH Zurich), changed
+for one pair at a time on a CPU: no large matrix but the last one is ever written down, what can be
+said of one image alone is computed apart, so that it can be kept, and there is no early exit and
+no pruning. The published weights are rearranged when they are loaded.
 """
 
 from collections.abc import Mapping
