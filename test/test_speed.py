@@ -255,6 +255,7 @@ def test_the_node_is_measured_beside_the_library(small_pipeline):
     node = found.values['node']['320x240']
     assert found.values['node_overhead'] == node['node_overhead']['median']
     assert node['node_overhead']['count'] == 2
+    assert node['same_answers'] == 1
     assert 0.2 < found.values['node_overhead'] < 50
     assert 0 < node['to_publishing_seconds']['median'] < node['node_seconds']['median']
     for kind in ('only_matching', 'tracking'):

@@ -43,6 +43,7 @@ from niom_ros.speed.stream import Stream
 from niom_ros.speed.timing import in_turn
 from niom_ros.speed.timing import seconds_of
 from niom_ros.speed.timing import Spread
+from niom_ros.speed.views import Attempt
 from niom_ros.speed.views import demo_views
 from niom_ros.speed.views import named
 from niom_ros.speed.views import Size
@@ -202,14 +203,13 @@ def node_command(settings: Settings) -> list[str]:
     # Where several are installed, the one beside this file comes first.
     here = str(Path(niom_ros.__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, (here, os.environ.get('PYTHONPATH', ''))))
+    # All settings, so that node and library do the same work; an empty text is the default.
     parameters = {
+        **{name: value for name, value in asdict(settings).items() if value != ''},
         'threads': torch.get_num_threads(),
         'weighting': WEIGHTING,
-        'max_keypoints': settings.max_keypoints,
-        'detector': settings.detector,
-        'device': settings.device,
-        'reliable_image': 'true',
-        'tracking': 'false',  # until it is switched on
+        'reliable_image': True,
+        'tracking': False,  # until it is switched on
     }
     return [
         '/usr/bin/env',
@@ -218,8 +218,24 @@ def node_command(settings: Settings) -> list[str]:
         '-m',
         'niom_ros.nodes.matcher_node',
         '--ros-args',
-        *(word for name, value in parameters.items() for word in ('-p', f'{name}:={value}')),
+        *(word for name, v in parameters.items() for word in ('-p', f'{name}:={as_yaml(v)}')),
     ]
+
+
+def as_yaml(value: object) -> str:
+    """Write a value as the command line of ROS reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_same(attempt: Attempt, result: MatchResult) -> bool:
+    """Tell whether node and library found the same: only then their times can be compared."""
+    outcome = attempt.outcome
+    return (
+        result.homography.status == outcome.verdict.status
+        and result.image_keypoints == outcome.image_keypoints
+        and len(result.score) == len(outcome.correspondences)
+        and result.inliers == attempt.inliers
+    )
 
 
 @contextmanager
@@ -266,6 +282,10 @@ def measure_node(
         memory = bench.peak_memory()
     library, node = (seconds_of(laps[name]) for name in (LIBRARY, NODE))
     overhead = Spread.of_ratios(node, library)
+    same = [
+        is_same(alone.result, over_ros.result)
+        for alone, over_ros in zip(laps[LIBRARY], laps[NODE], strict=True)
+    ]
     matched, matched_rows = at_camera_rate(matching, 'only matching')
     tracked, tracked_rows = at_camera_rate(tracking, 'tracking')
     values: dict[str, Any] = {
@@ -273,6 +293,7 @@ def measure_node(
         'only_matching': matched,
         'tracking': tracked,
         'node_overhead': asdict(overhead),
+        'same_answers': sum(same) / len(same),
         'node_seconds': spread(node),
         'library_seconds': spread(library),
         'to_publishing_seconds': spread([lap.result.latency for lap in laps[NODE]]),
@@ -283,6 +304,7 @@ def measure_node(
         ('what', 'value'),
         [
             ('node / library', str(overhead)),
+            ('both gave the same answer', f'{sum(same) / len(same):.0%}'),
             ('library in ms', milliseconds(library)),
             ('node in ms, from publishing to result', milliseconds(node)),
             *matched_rows,
