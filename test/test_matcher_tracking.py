@@ -9,8 +9,10 @@ from niom_ros.msg import Homography
 import numpy as np
 import pytest
 import rclpy
+from ros_client import Inbox
 from ros_client import ros_network
 from ros_client import running
+from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.matching.geometry import Box
@@ -113,6 +115,23 @@ def test_what_was_found_is_followed_and_corrected(film):
     # Frames between are not left out, as they are by full matches.
     followed = [answer.header.stamp.sec for answer in tracked]
     assert len(followed) > 0.5 * (followed[-1] - followed[0])
+
+
+def test_what_the_networks_saw_is_shown_of_full_matches_meanwhile(film, bench):
+    heat = Inbox(bench.node, Image, 'matcher/heatmap_image')
+    try:
+        first = film.show_until(is_tracked)
+        film.show_until(
+            lambda _: any(
+                picture.header.stamp.sec > first.header.stamp.sec for picture in heat.messages
+            )
+        )
+    finally:
+        heat.close()
+    by_stamp = {answer.header.stamp.sec: answer for answer in film.answers}
+    shown = [by_stamp[p.header.stamp.sec] for p in heat.messages if p.header.stamp.sec in by_stamp]
+    # Frames that were followed already when their full match was done.
+    assert any(is_tracked(answer) for answer in shown)
 
 
 def test_a_cut_is_told_within_three_frames_and_nothing_is_claimed_after_it(film):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from dataclasses import dataclass
+from itertools import cycle
 import os
 from pathlib import Path
 import subprocess
@@ -129,17 +130,23 @@ class NodeOnTheBench:
         self._wait(lambda: any(r.header.stamp == stamp for r in self._results), 'a result')
         return next(r for r in self._results if r.header.stamp == stamp)
 
-    def watch(self, messages: list[Image], seconds: float, rate: float = CAMERA_RATE) -> Window:
-        """Publish images like a camera for some seconds, longer if few results come."""
+    def watch(
+        self,
+        messages: Iterator[Image],
+        seconds: float,
+        is_enough: Callable[[list[MatchResult]], bool],
+        rate: float = CAMERA_RATE,
+    ) -> Window:
+        """Publish images like a camera for some seconds, longer until there are enough results."""
         self._results.clear()
         self._arrivals.clear()
         start, cpu_before = time.perf_counter(), cpu_seconds(self._process.pid)
         number = 0
         while (now := time.perf_counter() - start) < seconds or (
-            len(self._results) < FEWEST_RESULTS and now < PATIENCE
+            not is_enough(self._results) and now < PATIENCE
         ):
             if now >= number / rate:
-                self._publish(messages[number % len(messages)])
+                self._publish(next(messages))
                 number += 1
             pause = max(0.0, number / rate - (time.perf_counter() - start))
             self._executor.spin_once(timeout_sec=pause)
@@ -275,10 +282,13 @@ def measure_node(
         }
         laps = in_turn(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
         progress(f'{named(size)}: node with a camera of {CAMERA_RATE:.0f} Hz')
-        matching = bench.watch(messages, seconds)
+        matching = bench.watch(cycle(messages), seconds, are_enough)
         bench.set_tracking(True)
-        film = [rgb_to_message(view.image, Header(frame_id='bench')) for view in film_of(size)]
-        tracking = bench.watch(film, seconds)
+        film = cycle(
+            [rgb_to_message(view.image, Header(frame_id='bench')) for view in film_of(size)]
+        )
+        bench.watch(film, 0.0, lambda results: any(map(is_tracked, results)))
+        tracking = bench.watch(film, seconds, are_enough)
         memory = bench.peak_memory()
     library, node = (seconds_of(laps[name]) for name in (LIBRARY, NODE))
     overhead = Spread.of_ratios(node, library)
@@ -321,6 +331,16 @@ def film_of(size: Size) -> list[View]:
     return [*views, *views[-2:0:-1]]
 
 
+def are_enough(results: list[MatchResult]) -> bool:
+    """Tell whether a rate can be told from so many results."""
+    return len(results) >= FEWEST_RESULTS
+
+
+def is_tracked(result: MatchResult) -> bool:
+    """Tell whether a frame was answered by following what was found before."""
+    return bool(result.homography.source == Homography.TRACKED)
+
+
 def at_camera_rate(window: Window, how: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return what the node did while a camera ran, as JSON has it and as lines of a table."""
     count = len(window.results)
@@ -330,7 +350,7 @@ def at_camera_rate(window: Window, how: str) -> tuple[dict[str, Any], list[tuple
     slow = float(np.quantile(latencies, 0.95))
     rate = (count - 1) / (window.arrivals[-1] - window.arrivals[0])
     cpu = window.cpu_seconds / count
-    tracked = sum(r.homography.source == Homography.TRACKED for r in window.results)
+    tracked = sum(map(is_tracked, window.results))
     values = {
         'results': count,
         'tracked_share': tracked / count,
