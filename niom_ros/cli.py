@@ -253,7 +253,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     command.add_argument(
         '-o', '--output', type=Path, default=Path('demo_output'), help='folder for pictures'
     )
-    command.add_argument('--results', type=int, default=20, help='how many frames to match')
+    command.add_argument('--results', type=int, default=50, help='how many results to wait for')
     command.set_defaults(run=demo)
 
 

@@ -347,6 +347,20 @@ MATCHER_NODE_PARAMETERS = (
         live=True,
     ),
     Parameter(
+        'tracking',
+        True,
+        'Follow what was found from frame to frame, at camera rate, between full matches.',
+        live=True,
+    ),
+    Parameter(
+        'match_interval',
+        2.0,
+        'Seconds from one full match to the next while a reference is tracked.',
+        minimum=0.0,
+        maximum=3600.0,
+        live=True,
+    ),
+    Parameter(
         'publish_tf',
         True,
         'Publish the pose on /tf as well, as frame NAMESPACE/NODE/ID, where tf2_ros is installed.',

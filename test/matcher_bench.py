@@ -20,7 +20,7 @@ from ros_client import spin_until
 from sensor_msgs.msg import Image
 
 RELIABLE = ('-p', 'reliable_image:=true')  # so that no test image is lost
-FAST = ('-p', 'max_keypoints:=512', *RELIABLE)  # enough for these scenes
+FAST = ('-p', 'max_keypoints:=512', '-p', 'tracking:=false', *RELIABLE)  # enough for these scenes
 
 
 class Bench:

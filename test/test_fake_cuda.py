@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from niom_ros.matching.features import Features
 from niom_ros.matching.features import LOADERS
 from niom_ros.matching.matchers import load_matcher
+from niom_ros.matching.networks.aliked import Maps
 from niom_ros.matching.networks.superglue import SuperGlue
 from niom_ros.matching.networks.superpoint import SuperPoint
 from niom_ros.matching.weighting import one_heat
@@ -73,6 +74,10 @@ def fake_features(count: int, dimensions: int) -> Features:
     )
 
 
+def aliked_maps(maps: Maps) -> tuple[torch.Tensor, ...]:
+    return maps.scores, maps.finest, *maps.coarse
+
+
 def test_mixing_devices_raises_here_too():
     with fake_gpu(False), pytest.raises(RuntimeError, match='device'):
         torch.rand(3, device='cuda') + torch.rand(3)
@@ -82,7 +87,7 @@ def test_mixing_devices_raises_here_too():
 @pytest.mark.parametrize(
     ('extractor', 'dense'),
     [
-        ('aliked', lambda model, image: model.extract_dense_map(image)),
+        ('aliked', lambda model, image: aliked_maps(model.dense(image))),
         ('disk', lambda model, image: model.heatmap_and_dense_descriptors(image)),
         ('xfeat', lambda model, image: model.net(image)),
     ],
@@ -94,6 +99,16 @@ def test_extractors(extractor, dense, half):
         outputs = dense(model, torch.rand(1, 3, 224, 320, device='cuda'))
         assert {output.device.type for output in outputs} == {'cuda'}
         assert any(output.dtype == torch.float16 for output in outputs) == half
+
+
+@PRECISIONS
+def test_descriptors_of_aliked(half):
+    model, _ = LOADERS['aliked'](ModelStore(), 256)
+    with fake_gpu(half, model.eval()):
+        maps = model.dense(torch.rand(1, 3, 240, 320, device='cuda'))
+        descriptors = model.describe(maps, torch.rand(50, 2, device='cuda') * 200)
+        assert descriptors.shape == (50, 128)
+        assert descriptors.device.type == 'cuda'
 
 
 @PRECISIONS
@@ -156,7 +171,7 @@ def test_matchers(extractor, matcher, dimensions, half):
             weights = torch.rand(count, device='cuda')
             projected = loaded.project(features)
             assert weighted(projected.descriptors, weights).device.type == 'cuda'
-            sides.append(projected)
+            sides.append(loaded.prepare(projected))
         matches = loaded.match(*sides, 0.1)
         assert matches.scores.device.type == 'cuda'
         assert matches.reference_index.device.type == 'cuda'

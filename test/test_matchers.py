@@ -60,8 +60,8 @@ def test_an_image_matches_itself(extractor, coffee):
     found = Extractor(settings, ModelStore(), CPU).extract(coffee)
     for name in ('lightglue', 'nearest'):
         matcher = load_matcher(replace(settings, matcher=name), ModelStore(), CPU)
-        projected = matcher.project(found)
-        matches = matcher.match(projected, projected, 0.1)
+        side = matcher.prepare(matcher.project(found))
+        matches = matcher.match(side, side, 0.1)
         same = matches.reference_index == matches.image_index
         assert same.float().mean() > 0.98
         assert len(same) > 200

@@ -67,8 +67,8 @@ def test_superpoint_matches_a_photo_with_itself(
     settings = Settings(extractor='superpoint', matcher=name, max_keypoints=256)
     features = Extractor(settings, store, CPU).extract(coffee)
     matcher = load_matcher(settings, store, CPU)
-    projected = matcher.project(features)
-    matches = matcher.match(projected, projected, 0.1)
+    side = matcher.prepare(matcher.project(features))
+    matches = matcher.match(side, side, 0.1)
     same = matches.reference_index == matches.image_index
     assert len(same) > 200
     assert same.float().mean() > 0.98

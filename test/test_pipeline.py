@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 import socket
 
 import cv2
@@ -14,6 +15,7 @@ from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.matching.pipeline import Look
 from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.prepared_sides import PreparedSides
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.heat_maps import Area
@@ -347,6 +349,81 @@ def matcher_calls(pipeline, monkeypatch):
 
     monkeypatch.setattr(pipeline._matcher, 'match', counted)
     return calls
+
+
+@pytest.fixture
+def prepared(pipeline, monkeypatch):
+    """Return a list that grows with the features that the matcher projects and prepares."""
+    calls = []
+
+    def counted(name, original):
+        def call(features):
+            calls.append((name, features.keypoints))
+            return original(features)
+
+        return call
+
+    for name in ('project', 'prepare'):
+        original = getattr(pipeline._matcher, name)
+        monkeypatch.setattr(pipeline._matcher, name, counted(name, original))
+    return calls
+
+
+@pytest.mark.parametrize('kind', ['none', 'sew'])
+def test_of_the_reference_nothing_is_computed_for_the_second_image(
+    pipeline, coffee, view, kind, prepared
+):
+    marks = (MarkedObject('cup', Area(150, 20, 450, 330)),)
+    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
+    look, options = Look(view.image), Options(weighting=Weighting(kind))
+    of_reference = reference.features.keypoints
+    (first,) = pipeline.match_all([reference], look, options)
+    assert sorted(name for name, points in prepared if points is of_reference) == [
+        'prepare',
+        'project',
+    ]
+    prepared.clear()
+    (second,) = pipeline.match_all([reference], look, options)
+    assert [name for name, _ in prepared] == ['project', 'prepare']
+    assert not [name for name, points in prepared if points is of_reference]
+    assert (first.reference_weights.values is not None) == (kind == 'sew')
+    assert (second.correspondences.scores == first.correspondences.scores).all()
+
+
+def test_another_pairing_or_weighting_prepares_the_reference_anew(pipeline, coffee, prepared):
+    marks = (
+        MarkedObject('cat', Area(150, 20, 450, 330)),
+        MarkedObject('person', Area(10, 200, 300, 390)),
+    )
+    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
+    cat, person = Look(example_photo('chelsea')), Look(example_photo('astronaut'))
+    for look, weighting, anew in (
+        (cat, Weighting('sew'), True),
+        (person, Weighting('sew'), True),
+        (cat, Weighting('sew'), False),
+        (cat, Weighting('sew', stage='after'), True),
+        (cat, Weighting('none'), True),
+        (person, Weighting('sew'), False),
+    ):
+        pipeline.features_of(look)
+        prepared.clear()
+        (outcome,) = pipeline.match_all([reference], look, Options(weighting=weighting))
+        assert len(prepared) == (4 if anew else 2)
+        fresh = pipeline.prepare(coffee, hints=Hints(objects=marks))
+        (again,) = pipeline.match_all([fresh], look, Options(weighting=weighting))
+        assert (again.correspondences.scores == outcome.correspondences.scores).all()
+
+
+def test_a_changed_reference_shares_nothing_that_was_prepared(pipeline, reference, view):
+    pipeline.match(reference, view.image)
+    assert replace(reference, matchability=0.5).sides is not reference.sides
+
+
+def test_only_the_latest_weightings_are_kept():
+    sides, made = PreparedSides(), []
+    for key in (1, 2, 3, 4, 1, 5, 1, 2):
+        assert sides.once(key, lambda key=key: made.append(key) or key) == key
+    assert made == [1, 2, 3, 4, 5, 2]
 
 
 def test_auto_weights_nothing_that_is_found_without(pipeline, reference, view, matcher_calls):

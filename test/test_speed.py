@@ -260,10 +260,12 @@ def test_the_node_is_measured_beside_the_library(small_pipeline):
     assert node['same_answers'] == 1
     assert 0.2 < found.values['node_overhead'] < 50
     assert 0 < node['to_publishing_seconds']['median'] < node['node_seconds']['median']
-    assert node['results'] >= 5
-    assert node['results_per_second'] > 0
-    assert node['latency_seconds']['median'] <= node['latency_95_percent']
-    assert node['cpu_seconds_per_result'] > 0
+    for kind in ('only_matching', 'tracking'):
+        assert node[kind]['results'] >= 5
+        assert node[kind]['results_per_second'] > 0
+        assert node[kind]['latency_seconds']['median'] <= node[kind]['latency_95_percent']
+        assert node[kind]['cpu_seconds_per_result'] > 0
+    assert node['only_matching']['tracked_share'] == 0 < node['tracking']['tracked_share']
     assert node['peak_memory_megabytes'] > 100
     assert 'node / library' in str(found.tables[0])
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class Guidance:
     pose: Pose | None = None
     no_pose: str = ''  # why there is no pose although the reference was found
     tried: tuple[tuple[str, float], ...] = ()  # every reference, and the confidence it reached
+    matched_stamp: Any = None  # of the frame that was matched, if this one was only tracked
 
     @property
     def clue(self) -> Clue | None:
@@ -82,8 +84,28 @@ def guide(
     prepared = [named.reference for named in references]
     outcomes = pipeline.match_all(prepared, look, options.matching, clue)
     best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)
-    named, upright = references[best], outcomes[best]
+    tried = tuple(
+        (reference.id, tried.verdict.confidence)
+        for reference, tried in zip(references, outcomes, strict=True)
+    )
+    guidance = guidance_on(
+        references[best], outcomes[best], look.image, rotation, camera, options, no_camera
+    )
+    return replace(guidance, look=look, tried=tried)
+
+
+def guidance_on(
+    named: NamedReference,
+    upright: MatchOutcome,
+    image: np.ndarray,
+    rotation: Rotation,
+    camera: CameraModel | None,
+    options: GuideOptions,
+    no_camera: str,
+) -> Guidance:
+    """Return what follows from what is known about a reference in an upright image."""
     outcome = rotation.received(upright)
+    width, height = rotation.width, rotation.height
     landmarks = place_landmarks(
         named.given.landmarks,
         outcome.correspondences,
@@ -99,17 +121,13 @@ def guide(
     return Guidance(
         outcome,
         upright,
-        look.image,
+        image,
         rotation,
-        look,
+        None,
         named,
         landmarks,
         pose,
         no_pose,
-        tried=tuple(
-            (reference.id, tried.verdict.confidence)
-            for reference, tried in zip(references, outcomes, strict=True)
-        ),
     )
 
 

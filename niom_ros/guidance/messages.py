@@ -19,7 +19,7 @@ from niom_ros.semantics.scene import Scene
 
 Build = Callable[..., Any]  # build('niom_ros/Homography', status=1, ...)
 
-MATCHED = 1  # Homography.MATCHED
+MATCHED, TRACKED = 1, 2  # Homography.MATCHED, Homography.TRACKED
 MODE_NUMBERS = {'global': 1, 'local': 2}  # LandmarkArray.GLOBAL, LandmarkArray.LOCAL
 
 
@@ -49,8 +49,9 @@ def homography_message(build: Build, guidance: Guidance, frame: FrameInfo) -> An
         'confidence': verdict.confidence,
     }
     if verdict.reference_to_image is not None:
-        fields['source'] = MATCHED
-        fields['matched_stamp'] = stamp_of(frame.header)
+        tracked = guidance.matched_stamp is not None
+        fields['source'] = TRACKED if tracked else MATCHED
+        fields['matched_stamp'] = guidance.matched_stamp if tracked else stamp_of(frame.header)
         fields['matrix'] = verdict.reference_to_image.ravel()
     if guidance.reference is not None:
         width, height = guidance.reference.given.size

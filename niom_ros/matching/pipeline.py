@@ -41,6 +41,8 @@ from niom_ros.matching.images import check_size
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.matching.matchers import load_matcher
+from niom_ros.matching.matchers import Side
+from niom_ros.matching.prepared_sides import PreparedSides
 from niom_ros.matching.weighting import one_heat
 from niom_ros.matching.weighting import weighted
 from niom_ros.matching.weighting import weights_of
@@ -85,6 +87,8 @@ class Reference:
     drawing: bool  # whether it is lines on paper
     kind_confidence: float  # how sure that is, 0 to 1
     strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
+    # Not handed on to changed copies: these are made for the features above.
+    sides: PreparedSides = field(default_factory=PreparedSides, init=False, compare=False)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -161,6 +165,7 @@ class Pipeline:
         if settings.precision == 'half' and device.type != 'cuda':
             raise SettingsError("precision 'half' is for CUDA GPUs: use 'single' on the CPU")
         self.device = device.type
+        torch.backends.cudnn.deterministic = True  # the same image, the same answer
         self.method = f'{settings.extractor}+{settings.matcher}'
         self.detector = settings.detector
         self._calibration = calibration_of(self.method)
@@ -362,7 +367,9 @@ class Pipeline:
         if earlier is not None and same_again:
             return replace(earlier, scene=scene, paired=paired, image_weights=image_weights)
         with timed('match', seconds):
-            correspondences = self._correspondences(reference.features, features, weights, options)
+            correspondences = self._correspondences(
+                reference, features, weights, weighting, options.limits.score_threshold
+            )
         with timed('verify', seconds):
             verdict = locate(
                 correspondences,
@@ -501,34 +508,39 @@ class Pipeline:
 
     def _correspondences(
         self,
-        reference: Features,
+        reference: Reference,
         image: Features,
         weights: tuple[Weights, Weights],
-        options: Options,
+        weighting: Weighting,
+        score_threshold: float,
     ) -> Correspondences:
-        if not len(reference) or not len(image):
+        if not len(reference.features) or not len(image):
             return Correspondences.none()
-        reference_weights, image_weights = (side.values for side in weights)
-        stage = options.weighting.stage
+        for_reference, for_image = weights
+        # The weights of a reference follow from which of its objects count, and from how.
         matches = self._matcher.match(
-            self._weighted(reference, reference_weights, stage),
-            self._weighted(image, image_weights, stage),
-            options.limits.score_threshold,
+            reference.sides.once(
+                (for_reference.objects, weighting) if for_reference.values is not None else None,
+                lambda: self._side(reference.features, for_reference.values, weighting.stage),
+            ),
+            self._side(image, for_image.values, weighting.stage),
+            score_threshold,
         )
         return Correspondences(
-            reference.keypoints[matches.reference_index].cpu().numpy(),
+            reference.features.keypoints[matches.reference_index].cpu().numpy(),
             image.keypoints[matches.image_index].cpu().numpy(),
             matches.scores.cpu().numpy(),
-            chosen(reference_weights, matches.reference_index),
-            chosen(image_weights, matches.image_index),
+            chosen(for_reference.values, matches.reference_index),
+            chosen(for_image.values, matches.image_index),
         )
 
-    def _weighted(self, features: Features, weights: torch.Tensor | None, stage: str) -> Features:
-        if weights is None:
-            return self._matcher.project(features)
-        if stage == 'before':
-            return self._matcher.project(times(features, weights))
-        return times(self._matcher.project(features), weights)
+    def _side(self, features: Features, weights: torch.Tensor | None, stage: str) -> Side:
+        if weights is not None and stage == 'before':
+            features = times(features, weights)
+        projected = self._matcher.project(features)
+        if weights is not None and stage == 'after':
+            projected = times(projected, weights)
+        return self._matcher.prepare(projected)
 
     def _precision(self) -> torch.autocast:
         return torch.autocast(self.device, torch.float16, enabled=self._half)

@@ -57,6 +57,12 @@ FEWEST_RESULTS = 5  # a slow or busy machine may not reach the number that was a
 PICTURE_TOPICS = ('debug_image', 'overlay_image', 'heatmap_image')
 PICTURES = 3  # of each
 
+SOURCES = {
+    Homography.NONE: 'none',
+    Homography.MATCHED: 'matched',
+    Homography.TRACKED: 'tracked',
+}
+
 Stamp = tuple[int, int]
 
 
@@ -118,6 +124,7 @@ class Recording:
         for result in self.results:
             for name, seconds in zip(result.stage_names, result.stage_seconds, strict=True):
                 stages.setdefault(name, []).append(seconds)
+        sources = Counter(SOURCES[r.homography.source] for r in self.results)
         span = self.arrivals[-1] - self.arrivals[0]
         return {
             'camera frames': self.results[-1].frames_received,
@@ -127,6 +134,7 @@ class Recording:
             'longest latency in s': max(latencies),
             'median seconds per stage': {n: float(np.median(s)) for n, s in stages.items()},
             'statuses': dict(statuses),
+            'sources': dict(sources),
             'mean corner error in px': mean(errors),
             'largest corner error in px': max(errors) if errors else None,
             'mean landmark error in px': mean(self.landmark_errors()),

@@ -1,8 +1,13 @@
-"""The thread that matches: the newest camera frame, again and again."""
+"""The threads that work on camera frames: one follows what was found, one matches in full."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import replace
 import math
+from threading import Lock
 from threading import Thread
+import time
+from typing import Any
 from typing import TypeAlias
 
 from builtin_interfaces.msg import Time
@@ -14,27 +19,67 @@ from sensor_msgs.msg import Image
 from niom_ros.guidance.camera import CameraModel
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.guide import Guidance
+from niom_ros.guidance.guide import guidance_on
 from niom_ros.guidance.guide import guide
 from niom_ros.guidance.guide import no_guidance
 from niom_ros.guidance.messages import FrameInfo
 from niom_ros.guidance.messages import is_found
+from niom_ros.guidance.references import NamedReference
+from niom_ros.guidance.rotation import Rotation
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.pipeline import Clue
+from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.pipeline import Weights
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.configuration import Live
+from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.statistics import Statistics
+from niom_ros.tracking.track import FullMatch
+from niom_ros.tracking.track import Tracked
+from niom_ros.tracking.tracker import Tracker
 
 LONGEST_FRAME = 30.0  # seconds to wait for the frame that is being matched
+NOT_WEIGHTED = Weights(None, (), 'none: tracked')
 
 CameraImage: TypeAlias = Image | CompressedImage
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A camera frame, and all that is needed to say something about it."""
+
+    message: CameraImage
+    live: Live  # the parameters as they were when it came
+    taken: float  # when its turn came: seconds of the steady clock, so that they only grow
+    size: tuple[int, int] = (0, 0)
+    image: np.ndarray | None = None  # RGB, as received; None: it cannot be used
+    answer: Guidance | None = None  # why it cannot be used
+    camera: CameraModel | None = None
+    no_camera: str = ''
+    references: tuple[NamedReference, ...] = ()
+    tracked: Tracked | None = None  # where the reference is, if it is being followed
+
+    @property
+    def rotation(self) -> Rotation:
+        """Return how the image is set upright."""
+        return Rotation(self.live.options.rotation, *self.size)
+
+    @property
+    def sought(self) -> list[int]:
+        """Return the revisions of what is looked for: others are other references."""
+        return [named.revision for named in self.references]
 
 
 class FrameWorker:
     """Takes frames from a camera, finds the references in them and publishes what it found.
 
-    In a thread of its own, so that the node's services answer meanwhile.
+    In two threads of its own, so that the node's services answer meanwhile. The first takes every
+    frame and follows in it what was found before. The second matches in full, which takes much
+    longer: the newest frame if nothing is followed, else one from time to time, to correct the
+    first. Results are published in the order of their frames: a full match is not, if a newer
+    frame was already answered by following.
     """
 
     def __init__(
@@ -50,90 +95,221 @@ class FrameWorker:
         self._configured = configured
         self._camera = camera
         self._frames = camera.frames
+        self._to_match: NewestFrame[Frame] = NewestFrame()
         self._statistics = statistics
         self._live = live
-        self._clue: Clue | None = None  # of the last frame in which a reference was found
+        self._tracker = Tracker(live().options.matching.limits)
+        self._following = False  # whether the last frame was answered by following
+        self._sought: list[int] = []  # revisions of the references that are looked for
+        self._last_match = -math.inf  # when the last frame was given away to be matched
+        self._stamps: dict[float, Time] = {}  # of frames in which the tracker may have begun
+        self._clue: Clue | None = None  # of the last full match that found a reference
+        self._answered = -math.inf  # when the newest frame that was answered was taken
+        self._publishing = Lock()
         self.no_pose = ''  # why the last reference that was found has no pose
-        self._thread = Thread(target=self._work, name='matcher', daemon=True)
-        self._thread.start()
+        self._threads = [
+            Thread(target=self._work, args=(self._frames, self._begin), name='frames'),
+            Thread(target=self._work, args=(self._to_match, self._match), name='matcher'),
+        ]
+        for thread in self._threads:
+            thread.daemon = True
+            thread.start()
 
     def stop(self) -> None:
         """End; a frame that is being matched is not published any more."""
         self._frames.close()
-        self._thread.join(LONGEST_FRAME)
+        self._to_match.close()
+        for thread in self._threads:
+            thread.join(LONGEST_FRAME)
 
-    def _work(self) -> None:
-        while (message := self._frames.take()) is not None:
+    def _work(self, frames: NewestFrame[Any], act: Callable[[Any], None]) -> None:
+        while (frame := frames.take()) is not None:
             try:
-                self._process(message, self._live())
+                act(frame)
             except Exception as error:  # one bad frame must not end the guidance
                 if not self._node.context.ok():
                     return
                 self._fail(f'a frame was lost: {error!r}')
 
-    def _process(self, message: CameraImage, live: Live) -> None:
-        pipeline, outputs = self._configured.pipeline, self._configured.outputs
-        guidance, size, camera = self._guidance(message, live)
-        if self._frames.closed or not self._node.context.ok():
-            return
-        latency = self._age(message)
-        received, dropped = self._frames.counts
-        frame = FrameInfo(
-            message.header,
-            *size,
-            pipeline.method,
-            pipeline.detector,
-            live.options.landmark_mode,
-            latency,
-            received,
-            dropped,
-        )
-        if is_found(guidance):
-            self.no_pose = guidance.no_pose
-        outputs.publish(guidance, frame, camera, live.values['publish_tf'])
-        outcome = guidance.outcome
-        self._statistics.finished(outcome.verdict.status, latency, outcome.stage_seconds)
-        width = live.values['picture_width']
-        outputs.publish_pictures(guidance, pipeline, message.header, width)
+    # The first thread: each frame
 
-    def _guidance(
-        self, message: CameraImage, live: Live
-    ) -> tuple[Guidance, tuple[int, int], CameraModel | None]:
-        """Return what is known about a frame, its size, and the calibration that fits it."""
+    def _begin(self, message: CameraImage) -> None:
+        """Follow what was found, or have the frame matched in full."""
+        frame = self._read(message, self._live())
+        sought = frame.sought if frame.live.values['tracking'] else []
+        if sought != self._sought:
+            self._forget('another reference is looked for')
+            self._sought = sought
+        if frame.image is not None and sought:
+            frame = self._follow(frame, frame.image)
+        found = frame.tracked is not None and frame.tracked.found
+        if found or self._following:
+            # Also the first frame without it, so that a loss is told at once.
+            self._publish(frame, self._followed(frame))
+        self._following = found
+        due = frame.taken - self._last_match >= frame.live.values['match_interval']
+        if due or not found:
+            self._last_match = frame.taken
+            self._to_match.put(frame)
+
+    def _read(self, message: CameraImage, live: Live) -> Frame:
+        """Return a frame with its image, or with the reason why it cannot be used."""
         size = getattr(message, 'width', 0), getattr(message, 'height', 0)
-        camera = None
+        references = self._configured.sought(live)
+        frame = Frame(message, live, time.monotonic(), size, references=references)
         try:
             if too_old := self._why_stale(message, live):
-                return no_guidance(Status.STALE, too_old), size, None
+                return replace(frame, answer=no_guidance(Status.STALE, too_old))
             image = message_to_rgb(message)
             size = image.shape[1], image.shape[0]
             camera, no_camera = self._camera.camera_for(live.values['rectified_image'], *size)
             if camera is None and self._camera.has_calibration():
                 self._statistics.failed(no_camera)
-            guidance = self._guide(image, camera, no_camera, live)
+            frame = replace(frame, size=size, camera=camera, no_camera=no_camera)
+            if not references:
+                why = self._configured.library.why_nothing_is_sought()
+                answer = no_guidance(Status.NO_REFERENCE, why, image, live.options.rotation)
+                return replace(frame, answer=answer)
+            return replace(frame, image=image)
         except ImageError as error:
             reason = f'the camera image cannot be used: {error}'
             self._statistics.failed(reason)
-            guidance = no_guidance(Status.BAD_IMAGE, reason)
+            return replace(frame, answer=no_guidance(Status.BAD_IMAGE, reason))
         except Exception as error:
-            reason = f'the node failed on this frame: {error!r}'
-            self._fail(reason)
-            guidance = no_guidance(Status.FAULT, reason)
-        if is_found(guidance) and (too_old := self._why_stale(message, live)):
-            guidance = guidance.but(Status.STALE, too_old)
-        return guidance, size, camera
+            return replace(frame, answer=self._fault(error))
 
-    def _guide(
-        self, image: np.ndarray, camera: CameraModel | None, no_camera: str, live: Live
-    ) -> Guidance:
-        references = self._configured.sought(live)
-        if not references:
-            why = self._configured.library.why_nothing_is_sought()
-            return no_guidance(Status.NO_REFERENCE, why, image, live.options.rotation)
-        pipeline = self._configured.pipeline
-        guidance = guide(pipeline, references, image, camera, live.options, no_camera, self._clue)
+    def _follow(self, frame: Frame, image: np.ndarray) -> Frame:
+        """Look where the reference is now that was found before."""
+        try:
+            tracked = self._tracker.follow(frame.rotation.upright(image), frame.taken)
+        except Exception as error:
+            self._forget('tracking failed')
+            return replace(frame, image=None, answer=self._fault(error))
+        known = any(named.id == tracked.reference_id for named in frame.references)
+        return replace(frame, tracked=tracked if known else None)
+
+    def _followed(self, frame: Frame) -> Guidance:
+        """Return what following says about a frame."""
+        tracked = frame.tracked
+        if frame.image is None or tracked is None:
+            lost = no_guidance(Status.FEW_MATCHES, 'no longer tracked: it is looked for again')
+            return frame.answer or lost
+        named = next(named for named in frame.references if named.id == tracked.reference_id)
+        outcome = MatchOutcome(
+            tracked.verdict,
+            tracked.correspondences,
+            stage_seconds={'track': time.monotonic() - frame.taken},
+            reference_weights=NOT_WEIGHTED,
+            image_weights=NOT_WEIGHTED,
+            way='track',
+        )
+        guidance = guidance_on(
+            named,
+            outcome,
+            frame.rotation.upright(frame.image),
+            frame.rotation,
+            frame.camera,
+            frame.live.options,
+            frame.no_camera,
+        )
+        stamp = self._stamps.get(tracked.matched_stamp, Time())
+        return replace(guidance, matched_stamp=stamp)
+
+    def _forget(self, reason: str) -> None:
+        self._tracker.forget(reason)
+        self._stamps.clear()
+
+    # The second thread: full matches
+
+    def _match(self, frame: Frame) -> None:
+        """Match a frame in full, correct the tracker, and publish what nobody knows yet."""
+        guidance = frame.answer or self._guide(frame)
+        if self._to_match.closed or not self._node.context.ok():
+            return
+        if self._publish(frame, guidance):
+            self._correct(frame, guidance)
+            return
+        self._correct(frame, guidance)
+        pipeline, width = self._configured.pipeline, frame.live.values['picture_width']
+        self._configured.outputs.publish_heat(guidance, pipeline, frame.message.header, width)
+
+    def _guide(self, frame: Frame) -> Guidance:
+        assert frame.image is not None
+        pipeline, clue = self._configured.pipeline, self._clue
+        if clue is not None and frame.tracked is not None:
+            view = frame.tracked.verdict.reference_to_image
+            clue = clue if view is None else replace(clue, reference_to_image=view)
+        try:
+            guidance = guide(
+                pipeline,
+                frame.references,
+                frame.image,
+                frame.camera,
+                frame.live.options,
+                frame.no_camera,
+                clue,
+            )
+        except Exception as error:
+            return self._fault(error)
         self._clue = guidance.clue or self._clue
         return guidance
+
+    def _correct(self, frame: Frame, guidance: Guidance) -> None:
+        """Tell the tracker where a full match found the reference, or that it did not."""
+        if frame.image is None or frame.sought != self._sought:
+            return
+        named, upright = guidance.reference, guidance.upright
+        if upright.verdict.status is not Status.OK or named is None or guidance.image is None:
+            self._tracker.not_found(frame.taken)
+            return
+        self._stamps[frame.taken] = frame.message.header.stamp
+        for old in sorted(self._stamps)[:-8]:
+            self._stamps.pop(old, None)
+        match = FullMatch(
+            frame.taken,
+            guidance.image,
+            upright.verdict,
+            upright.correspondences,
+            named.reference.box,
+            named.reference.counting_area,
+            named.id,
+        )
+        self._tracker.matched(match)
+        if frame.sought != self._sought:  # it was changed meanwhile
+            self._forget('another reference is looked for')
+
+    # Both
+
+    def _publish(self, frame: Frame, guidance: Guidance) -> bool:
+        """Publish what is known about a frame, unless a newer one was answered already."""
+        message, live = frame.message, frame.live
+        pipeline, outputs = self._configured.pipeline, self._configured.outputs
+        if is_found(guidance) and (too_old := self._why_stale(message, live)):
+            guidance = guidance.but(Status.STALE, too_old)
+        with self._publishing:
+            if frame.taken <= self._answered or self._frames.closed:
+                return False
+            self._answered = frame.taken
+            latency = self._age(message)
+            received, dropped = self._frames.counts
+            info = FrameInfo(
+                message.header,
+                *frame.size,
+                pipeline.method,
+                pipeline.detector,
+                live.options.landmark_mode,
+                latency,
+                received,
+                dropped + self._to_match.counts[1],
+            )
+            if is_found(guidance):
+                self.no_pose = guidance.no_pose
+            outputs.publish(guidance, info, frame.camera, live.values['publish_tf'])
+            outcome = guidance.outcome
+            self._statistics.finished(outcome.verdict.status, latency, outcome.stage_seconds)
+            width = live.values['picture_width']
+            outputs.publish_pictures(guidance, pipeline, message.header, width)
+        return True
 
     def _age(self, message: CameraImage) -> float:
         """Return how many seconds ago an image was taken; NaN: it has no stamp."""
@@ -152,6 +328,12 @@ class FrameWorker:
         if math.isnan(age):
             return f'the image has no stamp, so its age is not known; max_image_age is {limit:g} s'
         return f'the image is {age:.1f} s old, and max_image_age is {limit:g} s'
+
+    def _fault(self, error: Exception) -> Guidance:
+        """Return the guidance of a frame on which something failed."""
+        reason = f'the node failed on this frame: {error!r}'
+        self._fail(reason)
+        return no_guidance(Status.FAULT, reason)
 
     def _fail(self, fault: str) -> None:
         """Tell about a fault in the log and in diagnostics."""

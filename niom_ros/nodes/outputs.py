@@ -117,6 +117,16 @@ class Outputs:
                 if picture is not None:
                     publisher.publish(rgb_to_message(picture, header))
 
+    def publish_heat(
+        self, guidance: Guidance, pipeline: Pipeline, header: Header, width: int
+    ) -> None:
+        """Draw only the picture that a tracked frame does not have: what the networks saw."""
+        publisher = self._pictures['~/heatmap_image']
+        if publisher.get_subscription_count():
+            picture = heatmap_picture(guidance, pipeline, width)
+            if picture is not None:
+                publisher.publish(rgb_to_message(picture, header))
+
     def _transform(self, stamped: PoseWithCovarianceStamped, name: str) -> TransformStamped:
         place = stamped.pose.pose
         transform = TransformStamped(header=stamped.header)

@@ -25,11 +25,11 @@ from niom_ros.speed.findings import KEYS
 from niom_ros.speed.growth import measure_growth
 from niom_ros.speed.machine import machine
 from niom_ros.speed.machine import why_not_idle
+from niom_ros.speed.tracking import measure_tracking
 from niom_ros.speed.views import named
 from niom_ros.speed.views import Size
 
 SIZES: tuple[Size, ...] = ((640, 480), (1280, 720))
-NO_TRACKING = 'this version matches every frame in full and tracks nothing'
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def parts(
     if plan.has('comparison'):
         chosen.append(lambda: compare(pipeline, settings, store, sizes, rounds, progress))
     if plan.has('tracking'):
-        chosen.append(lambda: tracking_or_why_not(pipeline, sizes[0], rounds, progress))
+        chosen.append(lambda: measure_tracking(pipeline, sizes[0], rounds, progress))
     if plan.has('drawing'):
         chosen.append(lambda: measure_drawing(pipeline, sizes[0], fewer, progress))
     if plan.has('growth'):
@@ -107,17 +107,6 @@ def parts(
             partial(node_or_why_not, pipeline, settings, size, plan, progress) for size in sizes
         ]
     return chosen
-
-
-def tracking_or_why_not(
-    pipeline: Pipeline, size: Size, rounds: int, progress: Callable[[str], None]
-) -> Findings:
-    """Measure tracked frames, or say why that is not possible."""
-    try:
-        from niom_ros.speed.tracking import measure_tracking
-    except ImportError:
-        return Findings(left_out={'full_over_tracked': NO_TRACKING})
-    return measure_tracking(pipeline, size, rounds, progress)
 
 
 def node_or_why_not(

@@ -14,6 +14,10 @@ import time
 from typing import Any
 
 import numpy as np
+from rcl_interfaces.msg import Parameter
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.srv import SetParameters
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -25,6 +29,7 @@ import torch
 import niom_ros
 from niom_ros.errors import UserError
 from niom_ros.matching.pipeline import Pipeline
+from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
 from niom_ros.nodes.private_network import running
 from niom_ros.nodes.private_network import use_private_network
@@ -45,8 +50,10 @@ from niom_ros.speed.views import Size
 from niom_ros.srv import SetReference
 from niom_ros.virtual_scene import DEMO_PHOTO
 from niom_ros.virtual_scene import example_photo
+from niom_ros.virtual_scene import View
 
 CAMERA_RATE = 30.0  # images per second
+FILM_FRAMES = 60  # of a camera that moves to and fro
 PATIENCE = 120.0  # seconds for anything to happen
 FEWEST_RESULTS = 5  # with a camera, to tell a rate
 LIBRARY, NODE = 'library', 'node'
@@ -104,6 +111,15 @@ class NodeOnTheBench:
                 raise NodeFailed(f'set_reference: {answer.result().message}')
             time.sleep(0.5)
         self._wait(lambda: self._camera.get_subscription_count() > 0, 'a subscription of images')
+
+    def set_tracking(self, on: bool) -> None:
+        """Switch tracking on or off."""
+        client = self._client.create_client(SetParameters, 'matcher/set_parameters')
+        self._wait(client.service_is_ready, 'the service set_parameters')
+        value = ParameterValue(type=ParameterType.PARAMETER_BOOL, bool_value=on)
+        request = SetParameters.Request(parameters=[Parameter(name='tracking', value=value)])
+        answer = client.call_async(request)
+        self._wait(answer.done, 'an answer of set_parameters')
 
     def answer(self, message: Image) -> MatchResult:
         """Publish an image and wait for what the node says about it."""
@@ -193,6 +209,7 @@ def node_command(settings: Settings) -> list[str]:
         'threads': torch.get_num_threads(),
         'weighting': WEIGHTING,
         'reliable_image': True,
+        'tracking': False,  # until it is switched on
     }
     return [
         '/usr/bin/env',
@@ -258,7 +275,10 @@ def measure_node(
         }
         laps = in_turn(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
         progress(f'{named(size)}: node with a camera of {CAMERA_RATE:.0f} Hz')
-        window = bench.watch(messages, seconds)
+        matching = bench.watch(messages, seconds)
+        bench.set_tracking(True)
+        film = [rgb_to_message(view.image, Header(frame_id='bench')) for view in film_of(size)]
+        tracking = bench.watch(film, seconds)
         memory = bench.peak_memory()
     library, node = (seconds_of(laps[name]) for name in (LIBRARY, NODE))
     overhead = Spread.of_ratios(node, library)
@@ -266,8 +286,12 @@ def measure_node(
         is_same(alone.result, over_ros.result)
         for alone, over_ros in zip(laps[LIBRARY], laps[NODE], strict=True)
     ]
-    values, rows = at_camera_rate(window)
-    values |= {
+    matched, matched_rows = at_camera_rate(matching, 'only matching')
+    tracked, tracked_rows = at_camera_rate(tracking, 'tracking')
+    values: dict[str, Any] = {
+        'camera_rate': CAMERA_RATE,
+        'only_matching': matched,
+        'tracking': tracked,
         'node_overhead': asdict(overhead),
         'same_answers': sum(same) / len(same),
         'node_seconds': spread(node),
@@ -283,14 +307,21 @@ def measure_node(
             ('both gave the same answer', f'{sum(same) / len(same):.0%}'),
             ('library in ms', milliseconds(library)),
             ('node in ms, from publishing to result', milliseconds(node)),
-            *rows,
+            *matched_rows,
+            *tracked_rows,
             ('peak memory in MB', f'{memory:.0f}'),
         ],
     )
     return Findings({'node_overhead': overhead.median, 'node': {named(size): values}}, (table,))
 
 
-def at_camera_rate(window: Window) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+def film_of(size: Size) -> list[View]:
+    """Return views of a camera that moves to and fro: its end leads on to its beginning."""
+    views = demo_views(size, FILM_FRAMES, 1 / CAMERA_RATE)
+    return [*views, *views[-2:0:-1]]
+
+
+def at_camera_rate(window: Window, how: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return what the node did while a camera ran, as JSON has it and as lines of a table."""
     count = len(window.results)
     if count < 2:
@@ -299,18 +330,20 @@ def at_camera_rate(window: Window) -> tuple[dict[str, Any], list[tuple[str, str]
     slow = float(np.quantile(latencies, 0.95))
     rate = (count - 1) / (window.arrivals[-1] - window.arrivals[0])
     cpu = window.cpu_seconds / count
+    tracked = sum(r.homography.source == Homography.TRACKED for r in window.results)
     values = {
-        'camera_rate': CAMERA_RATE,
         'results': count,
+        'tracked_share': tracked / count,
         'results_per_second': rate,
         'latency_seconds': spread(latencies),
         'latency_95_percent': slow,
         'cpu_seconds_per_result': cpu,
     }
     rows = [
-        ('results per second', f'{rate:.2f}'),
-        ('latency in ms, from stamp to publishing', milliseconds(latencies)),
-        ('95 % of latencies below', f'{1000 * slow:.1f}'),
-        ('CPU seconds per result', f'{cpu:.2f}'),
+        (f'{how}: results per second', f'{rate:.2f}'),
+        (f'{how}: latency in ms, from stamp to publishing', milliseconds(latencies)),
+        (f'{how}: 95 % of latencies below', f'{1000 * slow:.1f}'),
+        (f'{how}: CPU seconds per result', f'{cpu:.3f}'),
+        (f'{how}: share of results that are tracked', f'{tracked / count:.2f}'),
     ]
     return values, rows
