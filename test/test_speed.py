@@ -203,6 +203,8 @@ def test_everything_that_finds_the_photo_is_compared(small_pipeline):
     at_size = values['by_size']['320x240']
     assert at_size['contestants']['stream with SEW']['right'] == 1
     assert at_size['weighted_frames'] == 1
+    assert at_size['sew_overhead']['count'] == 2
+    assert at_size['pair_over_stream']['count'] == 1
     sew, pairs = (at_size['stages'][name] for name in ('stream with SEW', 'loop over pairs'))
     assert {'extract', 'detect', 'pair', 'match', 'verify', 'rest', 'whole'} == set(sew)
     assert {'detect of reference', 'extract of reference', 'heat pictures'} <= set(pairs)

@@ -40,6 +40,7 @@ STREAM = 'stream without SEW'
 EAGER = 'published LightGlue on the same features'
 PAIRS = 'loop over pairs'
 COUNTED_FRAMES = 2
+DUEL = 2  # times as many rounds
 
 Laps = Mapping[str, Sequence[Lap[Attempt]]]
 
@@ -61,8 +62,13 @@ class Comparison:
     def at(
         self, size: Size, rounds: int, progress: Callable[[str], None] = lambda _: None
     ) -> Findings:
-        """Let them find it in images of a size, in turn."""
-        views = demo_views(size, rounds + 1)
+        """Let them find it in images of a size, in turn.
+
+        What weights add is less than what noise does to a few rounds among many tasks, of which
+        each leaves the caches in another state. So the stream with them and the one without run
+        more often, and alone: each then follows the other.
+        """
+        views = demo_views(size, DUEL * rounds + 1)
         tasks: dict[str, Callable[[int], Attempt]] = {
             STREAM_SEW: on(views, self._with_sew.find),
             STREAM: on(views, self._without.find),
@@ -70,8 +76,14 @@ class Comparison:
             PAIRS: on(views, self._pairs.find),
             **{name: on(views, peer.find) for name, peer in self._peers.items()},
         }
-        laps = in_turn(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
-        return summed_up(laps, views[1:], self._box, size)
+        duel = {name: tasks[name] for name in (STREAM_SEW, STREAM)}
+
+        def say(what: str) -> None:
+            progress(f'{named(size)}: {what}')
+
+        laps = in_turn(tasks, rounds, progress=say)
+        alone = in_turn(duel, DUEL * rounds, progress=say)
+        return summed_up(laps, alone, views[1 : rounds + 1], self._box, size)
 
     def reference_work(self, size: Size) -> Findings:
         """Count what of the reference is computed again in each frame."""
@@ -102,11 +114,10 @@ def on(views: Sequence[View], find: Callable[[View], Attempt]) -> Callable[[int]
     return lambda number: find(views[number])
 
 
-def summed_up(laps: Laps, views: Sequence[View], box: Box, size: Size) -> Findings:
+def summed_up(laps: Laps, duel: Laps, views: Sequence[View], box: Box, size: Size) -> Findings:
     """Return the keys and tables of one image size."""
-    sew, without, pairs = (seconds_of(laps[name]) for name in (STREAM_SEW, STREAM, PAIRS))
-    sew_overhead = Spread.of_ratios(sew, without)
-    pair_over_stream = Spread.of_ratios(pairs, sew)
+    sew_overhead = Spread.of_ratios(seconds_of(duel[STREAM_SEW]), seconds_of(duel[STREAM]))
+    pair_over_stream = Spread.of_ratios(seconds_of(laps[PAIRS]), seconds_of(laps[STREAM_SEW]))
     ours = [lap.result.stages['match'] for lap in laps[STREAM]]
     matcher_speedup = Spread.of_ratios(seconds_of(laps[EAGER]), ours)
     agreements = [
@@ -139,6 +150,9 @@ def summed_up(laps: Laps, views: Sequence[View], box: Box, size: Size) -> Findin
                 'matcher_seconds': {
                     'published': spread(seconds_of(laps[EAGER])),
                     'ours': spread(ours),
+                },
+                'duel_seconds': {
+                    name: spread(seconds_of(column)) for name, column in duel.items()
                 },
                 'weighted_frames': sum(weighted) / len(weighted),
                 'contestants': judged,

@@ -120,11 +120,17 @@ def by_objects(
     def detect(by: Pipeline, image: np.ndarray) -> Callable[[int], None]:
         return lambda _: ignore(by.scene_of(Look(image)))
 
+    ways = {'objects': pipeline, 'objects_by_gradients': gradients}
+    tasks = {
+        f'{count} cups, {name}': detect(by, image)
+        for count, image in images.items()
+        for name, by in ways.items()
+    }
+    laps = in_turn(tasks, rounds, progress=progress)
     findings = Findings()
-    for name, by in (('objects', pipeline), ('objects_by_gradients', gradients)):
-        tasks = {f'{count} cups': detect(by, image) for count, image in images.items()}
-        laps = in_turn(tasks, rounds, progress=progress)
-        findings += grown(name, seen, laps, rounds)
+    for name in ways:
+        of_way = {f'{count} cups': laps[f'{count} cups, {name}'] for count in images}
+        findings += grown(name, seen, of_way, rounds)
     return findings
 
 
