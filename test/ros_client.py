@@ -16,6 +16,7 @@ from rclpy.qos import QoSProfile
 from niom_ros.nodes import private_network
 
 PATIENCE = 60.0  # seconds; wide, because the machines that run this are often busy
+AGAIN = 5.0  # seconds without an answer, after which to ask again
 
 
 @contextmanager
@@ -51,6 +52,26 @@ def call(node: Node, service_type: type, name: str, request: object) -> object:
     spin_until(node, future.done, f'an answer of {name}')
     node.destroy_client(client)
     return future.result()
+
+
+def ask(node: Node, service_type: type, name: str, request: object) -> object:
+    """Call a service that changes nothing, again if no answer comes.
+
+    A node that was found a moment ago may answer before it has found the asker, and DDS then
+    drops the answer.
+    """
+    client = node.create_client(service_type, name)
+    assert client.wait_for_service(timeout_sec=PATIENCE), f'there is no service {name}'
+    answers: list = []
+
+    def answered() -> bool:
+        if not answers or time.monotonic() > answers[-1][0] + AGAIN:
+            answers.append((time.monotonic(), client.call_async(request)))
+        return any(future.done() for _, future in answers)
+
+    spin_until(node, answered, f'an answer of {name}')
+    node.destroy_client(client)
+    return next(future.result() for _, future in answers if future.done())
 
 
 class Inbox:
