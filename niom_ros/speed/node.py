@@ -20,6 +20,7 @@ from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters
 import rclpy
+from rclpy.executors import ExternalShutdownException
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
@@ -255,6 +256,8 @@ def node_on_the_bench(settings: Settings) -> Iterator[NodeOnTheBench]:
             rclpy.init()
             try:
                 yield NodeOnTheBench(rclpy.create_node('bench'), process, log)
+            except ExternalShutdownException:  # rclpy takes Ctrl-C for itself
+                raise KeyboardInterrupt from None
             finally:
                 rclpy.try_shutdown()
 
