@@ -18,6 +18,7 @@ from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import ImageError
+from niom_ros.settings import Limits
 from niom_ros.tracking.appearance import Appearance
 from niom_ros.tracking.corners import choose_corners
 from niom_ros.tracking.corners import MOST_CORNERS
@@ -464,32 +465,34 @@ def test_a_full_match_corrects_a_track_that_is_off(views, moved):
     assert answer.matched_stamp == 20 / RATE
 
 
-def test_a_full_match_that_cannot_be_carried_on_confirms_the_track(views):
+BLANK = np.full((480, 640, 3), 90, np.uint8)  # in which nothing can be followed
+
+
+def following(views, **fields):
+    """Return a tracker that has followed the first frame to the one with number 19."""
     tracker = Tracker()
-    tracker.matched(match_of(views[0], 0))
+    tracker.matched(match_of(views[0], 0, **fields))
     follow_all(tracker, images_of(views[1:20]), first=1)
-    blank = np.full((480, 640, 3), 90, np.uint8)
-    tracker.matched(match_of(views[10], 10, image=blank))
+    return tracker
+
+
+def test_a_full_match_that_cannot_be_carried_on_confirms_the_track(views):
+    tracker = following(views)
+    tracker.matched(match_of(views[10], 10, image=BLANK))
     answer = tracker.follow(views[20].image, 20 / RATE)
     assert error_of(answer, views[20]) < 0.3
     assert answer.matched_stamp == 10 / RATE
 
 
 def test_a_full_match_that_contradicts_and_cannot_be_carried_on_ends_the_track(views):
-    tracker = Tracker()
-    tracker.matched(match_of(views[0], 0))
-    follow_all(tracker, images_of(views[1:20]), first=1)
-    blank = np.full((480, 640, 3), 90, np.uint8)
-    assert_lost(tracker.matched(match_of(views[10], 10, moved=(80, 0), image=blank)))
+    tracker = following(views)
+    assert_lost(tracker.matched(match_of(views[10], 10, moved=(80, 0), image=BLANK)))
     assert_lost(tracker.follow(views[20].image, 20 / RATE))
 
 
 def test_a_full_match_of_another_reference_does_not_confirm_the_track(views):
-    tracker = Tracker()
-    tracker.matched(match_of(views[0], 0, reference_id='cup'))
-    follow_all(tracker, images_of(views[1:20]), first=1)
-    blank = np.full((480, 640, 3), 90, np.uint8)
-    assert_lost(tracker.matched(match_of(views[10], 10, reference_id='spoon', image=blank)))
+    tracker = following(views, reference_id='cup')
+    assert_lost(tracker.matched(match_of(views[10], 10, reference_id='spoon', image=BLANK)))
 
 
 def test_a_full_match_is_dropped_if_all_is_forgotten_while_it_catches_up(views, monkeypatch):
@@ -594,3 +597,14 @@ def test_frames_are_followed_while_a_full_match_catches_up(views):
     for frame, answer in enumerate(answers, start=40):
         assert not answer.found or error_of(answer, views[frame]) < 0.3
     assert answers[-1].found
+
+
+def test_a_track_must_be_as_sure_as_full_matches_must(views):
+    tracker = Tracker()
+    tracker.limits = Limits(min_confidence=SURE - 0.05)
+    tracker.matched(match_of(views[0], 0))
+    soon = tracker.follow(views[1].image, 1 / RATE)
+    assert soon.found and soon.verdict.confidence >= SURE - 0.05
+    late = tracker.follow(views[2].image, 60.0)
+    assert_lost(late)
+    assert f'{SURE - 0.05:.2f} is needed' in late.verdict.message

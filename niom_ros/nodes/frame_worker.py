@@ -1,6 +1,7 @@
 """The threads that work on camera frames: one follows what was found, one matches in full."""
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from dataclasses import replace
 import math
@@ -35,12 +36,14 @@ from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.configuration import Live
 from niom_ros.nodes.newest_frame import NewestFrame
+from niom_ros.nodes.outputs import PICTURES
 from niom_ros.nodes.statistics import Statistics
 from niom_ros.tracking.track import FullMatch
 from niom_ros.tracking.track import Tracked
 from niom_ros.tracking.tracker import Tracker
 
 LONGEST_FRAME = 30.0  # seconds to wait for the frame that is being matched
+STAMPS_KEPT = 8  # of full matches; a track rests on the last one or the one before
 NOT_WEIGHTED = Weights(None, (), 'none: tracked')
 
 CameraImage: TypeAlias = Image | CompressedImage
@@ -55,6 +58,7 @@ class Frame:
     taken: float  # when its turn came: seconds of the steady clock, so that they only grow
     size: tuple[int, int] = (0, 0)
     image: np.ndarray | None = None  # RGB, as received; None: it cannot be used
+    upright: np.ndarray | None = None  # the same, set upright
     answer: Guidance | None = None  # why it cannot be used
     camera: CameraModel | None = None
     no_camera: str = ''
@@ -98,7 +102,7 @@ class FrameWorker:
         self._to_match: NewestFrame[Frame] = NewestFrame()
         self._statistics = statistics
         self._live = live
-        self._tracker = Tracker(live().options.matching.limits)
+        self._tracker = Tracker()
         self._following = False  # whether the last frame was answered by following
         self._sought: list[int] = []  # revisions of the references that are looked for
         self._last_match = -math.inf  # when the last frame was given away to be matched
@@ -140,8 +144,8 @@ class FrameWorker:
         if sought != self._sought:
             self._forget('another reference is looked for')
             self._sought = sought
-        if frame.image is not None and sought:
-            frame = self._follow(frame, frame.image)
+        if frame.upright is not None and sought:
+            frame = self._follow(frame, frame.upright)
         found = frame.tracked is not None and frame.tracked.found
         if found or self._following:
             # Also the first frame without it, so that a loss is told at once.
@@ -170,7 +174,7 @@ class FrameWorker:
                 why = self._configured.library.why_nothing_is_sought()
                 answer = no_guidance(Status.NO_REFERENCE, why, image, live.options.rotation)
                 return replace(frame, answer=answer)
-            return replace(frame, image=image)
+            return replace(frame, image=image, upright=frame.rotation.upright(image))
         except ImageError as error:
             reason = f'the camera image cannot be used: {error}'
             self._statistics.failed(reason)
@@ -178,20 +182,20 @@ class FrameWorker:
         except Exception as error:
             return replace(frame, answer=self._fault(error))
 
-    def _follow(self, frame: Frame, image: np.ndarray) -> Frame:
+    def _follow(self, frame: Frame, upright: np.ndarray) -> Frame:
         """Look where the reference is now that was found before."""
         try:
-            tracked = self._tracker.follow(frame.rotation.upright(image), frame.taken)
+            tracked = self._tracker.follow(upright, frame.taken)
         except Exception as error:
             self._forget('tracking failed')
-            return replace(frame, image=None, answer=self._fault(error))
+            return replace(frame, image=None, upright=None, answer=self._fault(error))
         known = any(named.id == tracked.reference_id for named in frame.references)
         return replace(frame, tracked=tracked if known else None)
 
     def _followed(self, frame: Frame) -> Guidance:
         """Return what following says about a frame."""
         tracked = frame.tracked
-        if frame.image is None or tracked is None:
+        if frame.upright is None or tracked is None:
             lost = no_guidance(Status.FEW_MATCHES, 'no longer tracked: it is looked for again')
             return frame.answer or lost
         named = next(named for named in frame.references if named.id == tracked.reference_id)
@@ -206,7 +210,7 @@ class FrameWorker:
         guidance = guidance_on(
             named,
             outcome,
-            frame.rotation.upright(frame.image),
+            frame.upright,
             frame.rotation,
             frame.camera,
             frame.live.options,
@@ -226,12 +230,11 @@ class FrameWorker:
         guidance = frame.answer or self._guide(frame)
         if self._to_match.closed or not self._node.context.ok():
             return
-        if self._publish(frame, guidance):
-            self._correct(frame, guidance)
-            return
+        published = self._publish(frame, guidance)
         self._correct(frame, guidance)
-        pipeline, width = self._configured.pipeline, frame.live.values['picture_width']
-        self._configured.outputs.publish_heat(guidance, pipeline, frame.message.header, width)
+        if not published:
+            # Following has no heat to show.
+            self._draw(frame, guidance, ('~/heatmap_image',))
 
     def _guide(self, frame: Frame) -> Guidance:
         assert frame.image is not None
@@ -263,7 +266,7 @@ class FrameWorker:
             self._tracker.not_found(frame.taken)
             return
         self._stamps[frame.taken] = frame.message.header.stamp
-        for old in sorted(self._stamps)[:-8]:
+        for old in sorted(self._stamps)[:-STAMPS_KEPT]:
             self._stamps.pop(old, None)
         match = FullMatch(
             frame.taken,
@@ -274,6 +277,7 @@ class FrameWorker:
             named.reference.counting_area,
             named.id,
         )
+        self._tracker.limits = frame.live.options.matching.limits
         self._tracker.matched(match)
         if frame.sought != self._sought:  # it was changed meanwhile
             self._forget('another reference is looked for')
@@ -307,9 +311,17 @@ class FrameWorker:
             outputs.publish(guidance, info, frame.camera, live.values['publish_tf'])
             outcome = guidance.outcome
             self._statistics.finished(outcome.verdict.status, latency, outcome.stage_seconds)
-            width = live.values['picture_width']
-            outputs.publish_pictures(guidance, pipeline, message.header, width)
+            self._draw(frame, guidance)
         return True
+
+    def _draw(
+        self, frame: Frame, guidance: Guidance, topics: Iterable[str] = tuple(PICTURES)
+    ) -> None:
+        """Publish those pictures of a frame that somebody looks at."""
+        pipeline, width = self._configured.pipeline, frame.live.values['picture_width']
+        self._configured.outputs.publish_pictures(
+            guidance, pipeline, frame.message.header, width, topics
+        )
 
     def _age(self, message: CameraImage) -> float:
         """Return how many seconds ago an image was taken; NaN: it has no stamp."""

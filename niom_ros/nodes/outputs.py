@@ -1,5 +1,6 @@
 """Everything that the matcher publishes about a frame."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
@@ -108,24 +109,20 @@ class Outputs:
             self._markers.publish(marker_array(guidance, camera, frame.header))
 
     def publish_pictures(
-        self, guidance: Guidance, pipeline: Pipeline, header: Header, width: int
+        self,
+        guidance: Guidance,
+        pipeline: Pipeline,
+        header: Header,
+        width: int,
+        topics: Iterable[str],
     ) -> None:
-        """Draw and publish the pictures that somebody looks at."""
-        for topic, publisher in self._pictures.items():
+        """Draw and publish those of the pictures that somebody looks at."""
+        for topic in topics:
+            publisher = self._pictures[topic]
             if publisher.get_subscription_count():
                 picture = PICTURES[topic](guidance, pipeline, width)
                 if picture is not None:
                     publisher.publish(rgb_to_message(picture, header))
-
-    def publish_heat(
-        self, guidance: Guidance, pipeline: Pipeline, header: Header, width: int
-    ) -> None:
-        """Draw only the picture that a tracked frame does not have: what the networks saw."""
-        publisher = self._pictures['~/heatmap_image']
-        if publisher.get_subscription_count():
-            picture = heatmap_picture(guidance, pipeline, width)
-            if picture is not None:
-                publisher.publish(rgb_to_message(picture, header))
 
     def _transform(self, stamped: PoseWithCovarianceStamped, name: str) -> TransformStamped:
         place = stamped.pose.pose

@@ -269,10 +269,13 @@ class Track:
                 f'{LEAST_ALIKE:.0%} must'
             )
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
+        confidence = self._confidence_in(frame, seen, seen / count)
+        if confidence < self._limits.min_confidence:
+            reason = f'confidence {confidence:.2f}, {self._limits.min_confidence:.2f} is needed'
+            return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
         self._frame, self._view = frame, view
         checks['share_alike'] = share_alike
         checks['drift'] = math.hypot(self._start.drift, checks['corner_deviation'])
-        confidence = self._confidence_in(frame, seen, seen / count)
         verdict = Verdict(Status.OK, message, agreeing, reference_to_image, confidence, checks)
         self._start_anew_if_needed(checks, seen, count)
         return Tracked(

@@ -34,9 +34,9 @@ class Tracker:
     may call them meanwhile. The answers of one tracker are about one reference at a time.
     """
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        """Start without knowing anything; the limits are those of full matches."""
-        self._limits = limits or Limits()
+    def __init__(self) -> None:
+        """Start without knowing anything."""
+        self.limits = Limits()  # as full matches have them, for tracks that begin from now on
         self._lock = Lock()
         self._history = History()
         self._views: deque[tuple[float, np.ndarray]] = deque(maxlen=MOST_REMEMBERED)
@@ -69,7 +69,7 @@ class Tracker:
             if former is not None and match.stamp <= former.matched_stamp:
                 return self._answer(match.stamp)
             expected = self._expected(match)
-        track = Track(match, self._limits)
+        track = Track(match, self.limits)
         while True:
             with self._lock:
                 if beginning != self._beginnings:
