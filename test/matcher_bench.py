@@ -14,7 +14,6 @@ from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters
 import rclpy
 from rclpy.qos import QoSProfile
-from ros_client import ask
 from ros_client import call
 from ros_client import Inbox
 from ros_client import spin_until
@@ -100,7 +99,8 @@ class Bench:
     def state(self):
         """Return where in its lifecycle the matcher is."""
         name = f'{self.name}/get_state'
-        return ask(self.node, GetState, name, GetState.Request()).current_state.label
+        answer = call(self.node, GetState, name, GetState.Request(), again_after=5.0)
+        return answer.current_state.label
 
     def close(self):
         """Stop listening and publishing."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from contextlib import contextmanager
+import math
 from pathlib import Path
 import subprocess
 import sys
@@ -16,7 +17,6 @@ from rclpy.qos import QoSProfile
 from niom_ros.nodes import private_network
 
 PATIENCE = 60.0  # seconds; wide, because the machines that run this are often busy
-AGAIN = 5.0  # seconds without an answer, after which to ask again
 
 
 @contextmanager
@@ -44,18 +44,14 @@ def spin_until(node: Node, condition: Callable[[], object], what: str) -> None:
         rclpy.spin_once(node, timeout_sec=0.1)
 
 
-def call(node: Node, service_type: type, name: str, request: object) -> object:
-    """Call a service and return its answer."""
-    client = node.create_client(service_type, name)
-    assert client.wait_for_service(timeout_sec=PATIENCE), f'there is no service {name}'
-    future = client.call_async(request)
-    spin_until(node, future.done, f'an answer of {name}')
-    node.destroy_client(client)
-    return future.result()
-
-
-def ask(node: Node, service_type: type, name: str, request: object) -> object:
-    """Call a service that changes nothing, again if no answer comes.
+def call(
+    node: Node,
+    service_type: type,
+    name: str,
+    request: object,
+    again_after: float = math.inf,
+) -> object:
+    """Call a service and return its answer; one that changes nothing may be called again.
 
     A node that was found a moment ago may answer before it has found the asker, and DDS then
     drops the answer.
@@ -65,7 +61,7 @@ def ask(node: Node, service_type: type, name: str, request: object) -> object:
     answers: list = []
 
     def answered() -> bool:
-        if not answers or time.monotonic() > answers[-1][0] + AGAIN:
+        if not answers or time.monotonic() > answers[-1][0] + again_after:
             answers.append((time.monotonic(), client.call_async(request)))
         return any(future.done() for _, future in answers)
 

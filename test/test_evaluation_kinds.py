@@ -75,14 +75,14 @@ def test_boxes_that_overlap_cover_their_common_part_once():
 
 def test_points_fit_an_object_if_they_span_it_and_nothing_else():
     corners = np.array([[-0.5, -0.5], [49.5, 79.5]])
-    assert kinds.overlap(corners, [LEFT_HALF]) == 1
-    assert kinds.overlap(corners + np.array([25, 0]), [LEFT_HALF]) == pytest.approx(1 / 3)
-    assert kinds.overlap(corners * 0.5, [LEFT_HALF]) == pytest.approx(0.25, abs=0.01)
-    assert kinds.overlap(corners + np.array([60, 0]), [LEFT_HALF]) == 0
+    assert kinds.best_overlap(corners, [LEFT_HALF]) == 1
+    assert kinds.best_overlap(corners + np.array([25, 0]), [LEFT_HALF]) == pytest.approx(1 / 3)
+    assert kinds.best_overlap(corners * 0.5, [LEFT_HALF]) == pytest.approx(0.25, abs=0.01)
+    assert kinds.best_overlap(corners + np.array([60, 0]), [LEFT_HALF]) == 0
     far_away = Area(200, 200, 210, 210)
-    assert kinds.overlap(corners, [far_away, LEFT_HALF]) == 1
-    assert kinds.overlap(np.empty((0, 2)), [LEFT_HALF]) == 0
-    assert kinds.overlap(np.array([[5.0, 5.0]]), [LEFT_HALF]) == 0
+    assert kinds.best_overlap(corners, [far_away, LEFT_HALF]) == 1
+    assert kinds.best_overlap(np.empty((0, 2)), [LEFT_HALF]) == 0
+    assert kinds.best_overlap(np.array([[5.0, 5.0]]), [LEFT_HALF]) == 0
 
 
 def test_points_that_are_moved_blindly_are_in_a_box_as_often_as_it_is_large():

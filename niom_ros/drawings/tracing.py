@@ -18,6 +18,7 @@ from niom_ros.drawings.alignment import worth
 from niom_ros.drawings.edges import Edges
 from niom_ros.drawings.search import likely_views
 from niom_ros.drawings.strokes import Strokes
+from niom_ros.matching.homographies import resizing
 
 TURNS: Sequence[float] = tuple(math.radians(degrees) for degrees in range(-180, 180, 15))
 SCALES: Sequence[float] = tuple(0.35 * 1.25**step for step in range(8))
@@ -147,9 +148,7 @@ def described(view: torch.Tensor, ink: Ink, edges: Edges) -> Traced:
 
 def edges_to_image(edges: Edges) -> np.ndarray:
     """Return the matrix from pixels of the edges to pixels of the image."""
-    enlarge = np.diag([1 / edges.scale, 1 / edges.scale, 1.0])
-    enlarge[:2, 2] = 0.5 / edges.scale - 0.5
-    return enlarge
+    return resizing(1 / edges.scale, 1 / edges.scale)
 
 
 def nearest_edges(points: torch.Tensor, normals: torch.Tensor, edges: Edges) -> torch.Tensor:

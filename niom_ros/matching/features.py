@@ -17,6 +17,9 @@ from niom_ros.models.store import ModelStore
 from niom_ros.settings import Settings
 from niom_ros.settings import SettingsError
 
+# With its authors' threshold of 0.2 a blurred image has almost no keypoints. A uniform grey or
+# white image reaches 0.017, a photo blurred beyond recognition (sigma 10) still 0.04.
+ALIKED_THRESHOLD = 0.02
 SMALLEST_SIDE = 32  # pixels; below this the networks' coarsest layer has no cell left
 
 
@@ -61,9 +64,7 @@ Network = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor, torch.Tenso
 
 def load_aliked(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
     """ALIKED: fast and precise. The default."""
-    # With its authors' threshold of 0.2 a blurred image has almost no keypoints. A uniform grey
-    # or white image reaches 0.017, a photo blurred beyond recognition (sigma 10) still 0.04.
-    model = ALIKED(max_keypoints, score_threshold=0.02)
+    model = ALIKED(max_keypoints, ALIKED_THRESHOLD)
     model.load_state_dict(rearranged(store.load_state_dict('aliked-n16')))
     return model, model
 

@@ -17,6 +17,14 @@ def warp_points(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
     return lifted[:, :2] / lifted[:, 2:]
 
 
+def resizing(across: float, down: float) -> np.ndarray:
+    """Return the homography from pixels of an image to those of a wider or higher copy.
+
+    The edges of both fall together, not the centres of their first pixels.
+    """
+    return np.array([[across, 0, across / 2 - 0.5], [0, down, down / 2 - 0.5], [0, 0, 1]], float)
+
+
 def homography_deviations(
     homography: np.ndarray,
     known_points: np.ndarray,

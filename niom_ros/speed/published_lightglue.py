@@ -1,29 +1,16 @@
 """LightGlue as others publish it, with the weights of our model store."""
 
-import re
-from typing import Any
-
 import torch
 
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Features
+from niom_ros.matching.matchers import LIGHTGLUE_ARCHITECTURES
+from niom_ros.matching.networks.lightglue import with_present_names
 from niom_ros.models.store import ModelStore
 from niom_ros.settings import Limits
 
-ARCHITECTURES: dict[str, dict[str, Any]] = {
-    'aliked': {'input_dim': 128},
-    'disk': {'input_dim': 128},
-    'superpoint': {'input_dim': 256},
-    # LighterGlue, with the adaptivity that its authors chose.
-    'xfeat': {
-        'input_dim': 64,
-        'descriptor_dim': 96,
-        'n_layers': 6,
-        'num_heads': 1,
-        'depth_confidence': -1,
-        'width_confidence': 0.95,
-    },
-}
+# What the authors of an extractor's LightGlue chose, where it differs from the usual.
+ADAPTIVITY = {'xfeat': {'depth_confidence': -1, 'width_confidence': 0.95}}
 ADAPTIVITY_OFF = {'depth_confidence': -1, 'width_confidence': -1}
 
 
@@ -42,14 +29,19 @@ class PublishedLightGlue:
 
         Adaptive, as it comes, it ends early and drops points that seem needless.
         """
-        architecture = ARCHITECTURES[extractor] | ({} if adaptive else ADAPTIVITY_OFF)
-        threshold = Limits().score_threshold
-        model = network(features=None, filter_threshold=threshold, **architecture)
+        sizes = LIGHTGLUE_ARCHITECTURES[extractor]
+        model = network(
+            features=None,
+            filter_threshold=Limits().score_threshold,
+            input_dim=sizes.input_width,
+            descriptor_dim=sizes.width,
+            n_layers=sizes.layers,
+            num_heads=sizes.heads,
+            **(ADAPTIVITY.get(extractor, {}) if adaptive else ADAPTIVITY_OFF),
+        )
         weights = store.load_state_dict(f'lightglue-{extractor}')
         # Not strict: none of the files holds the confidence thresholds.
-        model.load_state_dict(
-            {present_name(name): value for name, value in weights.items()}, strict=False
-        )
+        model.load_state_dict(with_present_names(weights), strict=False)
         self._model = model.eval().to(device)
 
     @torch.inference_mode()
@@ -62,12 +54,6 @@ class PublishedLightGlue:
             image.keypoints[second].cpu().numpy(),
             found['scores'][0].float().cpu().numpy(),
         )
-
-
-def present_name(name: str) -> str:
-    """Return the name that an entry of a weight file has in the code of today."""
-    name = name.removeprefix('matcher.')
-    return re.sub(r'^(self_attn|cross_attn)\.(\d+)\.', r'transformers.\2.\1.', name)
 
 
 def as_input(features: Features) -> dict[str, torch.Tensor]:

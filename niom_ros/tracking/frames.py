@@ -6,6 +6,7 @@ import math
 import cv2
 import numpy as np
 
+from niom_ros.matching.homographies import resizing
 from niom_ros.matching.images import ImageError
 
 LONGEST_SIDE = 640  # larger images are shrunk: a frame must cost milliseconds
@@ -52,14 +53,8 @@ def grey_frame(image: np.ndarray, stamp: float) -> GreyFrame:
 
 
 def shrinking(size: tuple[int, int], small_size: tuple[int, int]) -> np.ndarray:
-    """Return the homography from pixels of an image to those of a smaller copy.
-
-    The edges of both fall together, not the centres of their first pixels.
-    """
-    across, down = small_size[0] / size[0], small_size[1] / size[1]
-    return np.array(
-        [[across, 0, across / 2 - 0.5], [0, down, down / 2 - 0.5], [0, 0, 1]], np.float64
-    )
+    """Return the homography from pixels of an image to those of a smaller copy."""
+    return resizing(small_size[0] / size[0], small_size[1] / size[1])
 
 
 class History:

@@ -14,6 +14,7 @@ from niom_ros.evaluation.benchmark import Case
 from niom_ros.evaluation.benchmark import of_group
 from niom_ros.evaluation.benchmark import Record
 from niom_ros.evaluation.benchmark import share
+from niom_ros.evaluation.benchmarks.scenes import overlap
 from niom_ros.evaluation.methods import Method
 from niom_ros.evaluation.pictures import draw_answer
 from niom_ros.evaluation.workbench import Picture
@@ -117,8 +118,8 @@ class KindsBenchmark(Benchmark):
             'chance_on_object': covered_share(areas, size),
             'blind_on_object': share_inside(unmoved, areas),
             'blind_mostly': share_inside(unmoved, areas) > MOST,
-            'overlap': overlap(matched.image_points, areas),
-            'blind_overlap': overlap(unmoved, areas),
+            'overlap': best_overlap(matched.image_points, areas),
+            'blind_overlap': best_overlap(unmoved, areas),
             'chance_mostly': float(np.mean(moved > MOST)),
             'luck': float(np.mean(moved >= on_object)) if len(matched) else 1.0,
         }
@@ -205,21 +206,12 @@ def share_inside(points: np.ndarray, areas: Sequence[Area]) -> float:
     return float(inside(points, areas).mean()) if len(points) else 0.0
 
 
-def overlap(points: np.ndarray, areas: Sequence[Area]) -> float:
+def best_overlap(points: np.ndarray, areas: Sequence[Area]) -> float:
     """Return how much of the box around points and of an object they have in common, 0 to 1."""
     if not len(points):
         return 0.0
-    box = Area(*points.min(axis=0), *points.max(axis=0))
-    return max(common_share(box, area) for area in areas)
-
-
-def common_share(box: Area, other: Area) -> float:
-    """Return the area that two boxes have in common, relative to that of both together."""
-    width = min(box.right, other.right) - max(box.left, other.left)
-    height = min(box.bottom, other.bottom) - max(box.top, other.top)
-    common = max(0.0, width) * max(0.0, height)
-    both = box.width * box.height + other.width * other.height - common
-    return float(common / both) if both > 0 else 0.0
+    box = Area(*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+    return max(overlap(box, area) for area in areas)
 
 
 def covered_share(areas: Sequence[Area], size: tuple[int, int]) -> float:
