@@ -361,6 +361,22 @@ MATCHER_NODE_PARAMETERS = (
         live=True,
     ),
     Parameter(
+        'max_latency',
+        0.0,
+        'Seconds that a full match may take: it gets as many keypoints as that allows; 0: all.',
+        minimum=0.0,
+        maximum=60.0,
+        live=True,
+    ),
+    Parameter(
+        'detection_interval',
+        5.0,
+        'Seconds for which objects are carried on by the motion of a tracked reference; 0: never.',
+        minimum=0.0,
+        maximum=3600.0,
+        live=True,
+    ),
+    Parameter(
         'publish_tf',
         True,
         'Publish the pose on /tf as well, as frame NAMESPACE/NODE/ID, where tf2_ros is installed.',

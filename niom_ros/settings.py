@@ -166,6 +166,7 @@ class GuideOptions:
     matching: Options = field(default_factory=Options)
     rotation: int = 0  # degrees clockwise that set images upright
     landmark_mode: str = 'global'  # or local
+    most_keypoints: int | None = None  # that are matched; None: as many as max_keypoints
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -130,3 +130,30 @@ def test_tiny_objects_and_objects_at_the_border_have_heat(area):
     inside = area.within(100, 80)
     corner = points([inside.right, inside.bottom])
     assert heat.at(corner).item() == pytest.approx(1)
+
+
+def shifted(right, down):
+    return np.array([[1.0, 0, right], [0, 1, down], [0, 0, 1]])
+
+
+def test_a_map_is_carried_to_where_its_object_moved():
+    heat = HeatMap.of_grid(torch.tensor([[2.0, 6.0]]), FRAME, Area(-0.5, -0.5, 6.5, 3.5))
+    carried = heat.carried(shifted(10, 3))
+    spots = points([1.5, 1], [3.5, 1], [5.5, 1], [7, 1])
+    assert carried.at(spots + points([10, 3])).tolist() == heat.at(spots).tolist()
+    assert carried.at(spots).tolist() == [0, 0, 0, 0]
+    # And on, from there.
+    twice = carried.carried(shifted(-4, 0))
+    assert twice.at(spots + points([6, 3])).tolist() == pytest.approx(heat.at(spots).tolist())
+
+
+def test_a_map_is_carried_by_any_view_and_has_nothing_beyond_the_horizon():
+    heat = HeatMap.of_grid(torch.tensor([[2.0, 6.0]]), FRAME)
+    motion = np.array([[0.8, 0.1, 3], [-0.2, 1.1, 1], [0.02, 0, 1]])
+    spots = np.array([[1.5, 1, 1], [3.5, 1, 1], [5.5, 3, 1]])
+    there = spots @ motion.T
+    there = torch.from_numpy(there[:, :2] / there[:, 2:])
+    before = heat.at(torch.from_numpy(spots[:, :2]))
+    assert heat.carried(motion).at(there).tolist() == pytest.approx(before.tolist(), abs=1e-5)
+    # x = 0.8 / 0.02 = 40 is the horizon; 6 and more is where the map is hottest.
+    assert heat.carried(motion).at(points([30, 1], [50, 1])).tolist() == [1, 0]

@@ -3,6 +3,7 @@
 import time
 
 import cv2
+from diagnostic_msgs.msg import DiagnosticArray
 from matcher_bench import Bench
 from matcher_bench import FAST
 from niom_ros.msg import Homography
@@ -177,3 +178,25 @@ def test_tracking_can_be_switched_off_and_on(film, bench):
     assert not [a for a in late if is_tracked(a)]
     assert bench.set_parameter('tracking', True).successful
     film.show_until(is_tracked)
+
+
+def test_full_matches_get_as_many_keypoints_as_max_latency_allows(film, bench):
+    assert bench.set_parameter('tracking', False).successful
+    all_of_them = film.show_until(lambda a: a.homography.status == Homography.OK).image_keypoints
+    assert all_of_them > 128
+    diagnostics = Inbox(bench.node, DiagnosticArray, '/diagnostics')
+    try:
+        assert bench.set_parameter('max_latency', 0.001).successful
+        film.show_until(lambda a: a.image_keypoints == 128)
+        film.show_until(
+            lambda _: any('max_latency is 0.001 s' in text for text in told(diagnostics))
+        )
+    finally:
+        diagnostics.close()
+        assert bench.set_parameter('max_latency', 0.0).successful
+    film.show_until(lambda a: a.image_keypoints == all_of_them)
+    assert bench.set_parameter('tracking', True).successful
+
+
+def told(diagnostics):
+    return [status.message for array in diagnostics.messages for status in array.status]

@@ -8,12 +8,17 @@ import pytest
 import torch
 
 from niom_ros.matching.features import Extractor
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
+from niom_ros.matching.pipeline import Clue
+from niom_ros.matching.pipeline import keypoint_step
+from niom_ros.matching.pipeline import LONGEST_LOCK
 from niom_ros.matching.pipeline import Look
+from niom_ros.matching.pipeline import part_around
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.prepared_sides import PreparedSides
 from niom_ros.models.store import ModelMissing
@@ -30,6 +35,8 @@ from niom_ros.settings import SettingsError
 from niom_ros.settings import Weighting
 from niom_ros.settings import WEIGHTINGS
 from niom_ros.virtual_scene import example_photo
+from niom_ros.virtual_scene import View
+from niom_ros.virtual_scene import VirtualScene
 
 SEW = Options(weighting=Weighting('sew'))
 
@@ -493,3 +500,163 @@ def test_objects_are_detected_once_for_all_references(pipeline, coffee):
     assert look.scene is not None
     assert pipeline.scene_of(look) is look.scene
     assert outcomes[0].scene is outcomes[1].scene is look.scene
+
+
+# A stream: fewer keypoints, and a closer look at where the reference was followed to
+
+
+def test_the_strongest_keypoints_are_kept_in_their_order(pipeline, reference):
+    few = reference.with_most(100)
+    assert len(few.features) == few.scene.heat.shape[1] == 100
+    weakest = few.features.scores.min()
+    assert (reference.features.scores > weakest).sum() < 100
+    places = [
+        (reference.features.keypoints == keypoint).all(dim=1).nonzero().item()
+        for keypoint in few.features.keypoints
+    ]
+    assert places == sorted(places)
+    assert torch.equal(few.scene.heat, reference.scene.heat[:, places])
+    assert reference.with_most(100) is few
+    assert reference.with_most(100_000) is reference
+
+
+def test_fewer_keypoints_are_matched_on_both_sides(pipeline, reference, view, matcher_calls):
+    look = Look(view.image, most_keypoints=200)
+    (outcome,) = pipeline.match_all([reference], look)
+    assert [len(side.points) for side in matcher_calls[0][:2]] == [200, 200]
+    assert outcome.image_keypoints == 200
+    assert outcome.verdict.status is Status.OK
+    found = outcome.verdict.reference_to_image
+    assert corner_error(found, view.picture_to_image, reference.box) < 3
+
+
+@pytest.fixture(scope='module')
+def small_view(coffee):
+    """Return an image in which the photo is small, off the middle, and has its like around it."""
+    scene = VirtualScene(coffee, example_photo('gravel'), 1280, 720)
+    away = np.array([[0.4, 0, 700], [0, 0.4, 60], [0, 0, 1]])
+    picture_to_image = away @ scene.picture_to_image(8.0)
+    image = scene.view(8.0, frame=0).image
+    return View(
+        cv2.warpPerspective(image, away, (1280, 720), cv2.BORDER_REFLECT), picture_to_image
+    )
+
+
+def clue_of(reference, view, **changes):
+    return replace(Clue(reference, 'none', view.picture_to_image, followed=True), **changes)
+
+
+@pytest.mark.parametrize('options', [Options(), SEW], ids=['auto', 'sew'])
+def test_a_closer_look_is_taken_where_it_was_followed_to(
+    pipeline, reference, small_view, options, matcher_calls
+):
+    look = Look(small_view.image)
+    way = 'none' if options == Options() else 'sew'
+    clue = clue_of(reference, small_view, way=way, locked=3)
+    (outcome,) = pipeline.match_all([reference], look, options, clue)
+    assert outcome.verdict.status is Status.OK
+    assert (outcome.locked, outcome.way, len(matcher_calls)) == (4, way, 1)
+    found = outcome.verdict.reference_to_image
+    assert corner_error(found, small_view.picture_to_image, reference.box) < 1.5
+    # About a third of the image was looked at, with as much fewer keypoints.
+    assert outcome.image_keypoints < 512
+    corners = warp_points(small_view.picture_to_image, reference.box.corners())
+    size = np.ptp(corners, axis=0)
+    inside = outcome.correspondences.image_points
+    assert (inside > corners.min(axis=0) - 0.15 * size).all()
+    assert (inside < corners.max(axis=0) + 0.15 * size).all()
+    if way == 'sew':
+        assert outcome.weighting == 'sew'
+        assert look.scene is outcome.scene
+    else:
+        assert outcome.image_weights.source == 'none: found without'
+
+
+def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(pipeline, reference, small_view):
+    wrong = np.array([[0.4, 0, 20], [0, 0.4, 400], [0, 0, 1]])
+    clue = clue_of(reference, small_view, reference_to_image=wrong)
+    (outcome,) = pipeline.match_all([reference], Look(small_view.image), clue=clue)
+    (alone,) = pipeline.match_all([reference], Look(small_view.image))
+    assert outcome.locked == 0
+    assert outcome.verdict.status is alone.verdict.status
+    assert (outcome.correspondences.scores == alone.correspondences.scores).all()
+
+
+@pytest.mark.parametrize(
+    'changes', [{'followed': False}, {'locked': LONGEST_LOCK}, {'way': 'sew'}]
+)
+def test_the_whole_image_is_looked_at_without_such_a_clue(
+    pipeline, reference, small_view, changes
+):
+    look = Look(small_view.image)
+    (outcome,) = pipeline.match_all(
+        [reference],
+        look,
+        Options(weighting=Weighting('none')),
+        clue_of(reference, small_view, **changes),
+    )
+    assert outcome.locked == 0
+    assert (look.features.width, look.features.height) == (1280, 720)
+
+
+def test_several_references_are_all_looked_for_everywhere(pipeline, reference, small_view, coffee):
+    references = [reference, pipeline.prepare(example_photo('chelsea'))]
+    look = Look(small_view.image)
+    outcomes = pipeline.match_all(references, look, clue=clue_of(reference, small_view))
+    assert [outcome.locked for outcome in outcomes] == [0, 0]
+
+
+def test_objects_that_are_known_are_not_detected_again(pipeline, reference, small_view):
+    scene = pipeline.scene_of(Look(small_view.image))
+    look = Look(small_view.image)
+    clue = clue_of(reference, small_view, way='sew', scene=scene)
+    (outcome,) = pipeline.match_all([reference], look, SEW, clue)
+    assert outcome.scene is scene
+    assert 'detect' not in outcome.stage_seconds
+
+
+def test_the_part_around_a_reference_has_a_margin_and_ends_with_the_image():
+    box, whole = Box(0, 0, 201, 101), Box(0, 0, 640, 480)
+    moved = np.array([[1.0, 0, 100], [0, 1, 200], [0, 0, 1]])
+    assert part_around(moved, box, whole) == Box(80, 184, 240, 132)
+    moved[0, 2] = -10
+    assert part_around(moved, box, whole) == Box(0, 184, 210, 132)
+    # Hardly in the image, beyond the horizon, and nearly all of it.
+    moved[0, 2] = 600
+    assert part_around(moved, box, whole) is None
+    assert part_around(np.diag([1.0, 1, -1]), box, whole) is None
+    assert part_around(np.diag([3.2, 4.8, 1]), box, whole) is None
+
+
+def test_a_part_gets_one_of_a_few_numbers_of_keypoints():
+    assert [keypoint_step(1024, wanted) for wanted in (10, 256, 257, 500, 600, 1024)] == [
+        256,
+        256,
+        384,
+        512,
+        768,
+        1024,
+    ]
+    assert keypoint_step(100, 20) == 100
+
+
+def test_detector_and_extractor_work_side_by_side_with_the_same_result(pipeline, view):
+    both, apart = Look(view.image), Look(view.image)
+    features, scene = pipeline.features_and_scene_of(both)
+    assert (features, scene) == (both.features, both.scene)
+    assert torch.equal(features.keypoints, pipeline.features_of(apart).keypoints)
+    assert [o.area for o in scene.objects] == [o.area for o in pipeline.scene_of(apart).objects]
+    assert set(both.seconds) == {'extract', 'detect'}
+
+
+def test_a_detector_that_fails_beside_the_extractor_is_told(
+    pipeline, reference, view, monkeypatch
+):
+    def fail(image):
+        raise RuntimeError('no more memory')
+
+    monkeypatch.setattr(pipeline._reader, 'read_image', fail)
+    with pytest.raises(RuntimeError, match='no more memory'):
+        pipeline.match(reference, view.image, SEW)
+    monkeypatch.undo()
+    assert pipeline.match(reference, view.image, SEW).verdict.status is Status.OK

@@ -125,3 +125,22 @@ def test_the_heat_of_chosen_objects_at_keypoints(reader, coffee):
     assert heat.choose([]) is None
     assert heat.source == 'marked objects: a, b'
     assert heat.source_of([1]) == 'marked objects: b'
+
+
+def test_objects_are_carried_by_a_motion_and_left_out_when_they_leave(reader, coffee):
+    marks = (MarkedObject('cup', Area(200, 50, 300, 150)), MarkedObject('spoon', Area(5, 5, 9, 9)))
+    scene = reader.read_reference(coffee, Hints(objects=marks), None)
+    zoomed = np.array([[2.0, 0, -120], [0, 2, -40], [0, 0, 1]])
+    carried = scene.carried(zoomed)
+    assert [seen.label for seen in carried.objects] == ['cup']
+    assert carried.objects[0].area == Area(280, 60, 480, 260)
+    assert at(carried, [290.0, 70.0], [270.0, 70.0]) == [1, 0]
+    assert carried.source == 'marked objects, carried by the motion: cup'
+    assert not scene.carried(np.diag([1.0, 1, -1])).objects
+
+
+def test_an_object_is_cut_where_the_image_ends(reader, coffee):
+    marks = (MarkedObject('cup', Area(200, 50, 300, 150)),)
+    scene = reader.read_reference(coffee, Hints(objects=marks), None)
+    carried = scene.carried(np.array([[1.0, 0, 350], [0, 1, 0], [0, 0, 1]]))
+    assert carried.objects[0].area == Area(550, 50, 599.5, 150)

@@ -80,7 +80,7 @@ def guide(
     """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
-    look = Look(rotation.upright(image))
+    look = Look(rotation.upright(image), most_keypoints=options.most_keypoints)
     prepared = [named.reference for named in references]
     outcomes = pipeline.match_all(prepared, look, options.matching, clue)
     best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)

@@ -1,6 +1,7 @@
 """Pairs of points that belong together."""
 
 from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,11 @@ class Correspondences:
     def __len__(self) -> int:
         """Return the number of correspondences."""
         return len(self.scores)
+
+    def moved_in_image(self, right: int, down: int) -> 'Correspondences':
+        """Return correspondences with a part of an image as those with the whole."""
+        moved = self.image_points + np.array([right, down], np.float32)
+        return replace(self, image_points=moved)
 
     @classmethod
     def none(cls) -> 'Correspondences':

@@ -38,13 +38,17 @@ class Features:
         return len(self.keypoints)
 
     def where(self, keep: torch.Tensor) -> 'Features':
-        """Return only the keypoints that are marked in `keep` (N booleans)."""
+        """Return only some of the keypoints: N booleans, or the numbers of those to keep."""
         return replace(
             self,
             keypoints=self.keypoints[keep],
             scores=self.scores[keep],
             descriptors=self.descriptors[keep],
         )
+
+    def strongest(self, most: int) -> 'Features':
+        """Return only so many keypoints, those with the best scores, in their order."""
+        return self.where(strongest(self.scores, most))
 
     def moved(self, left: int, top: int, width: int, height: int) -> 'Features':
         """Return the features of a part as those of the whole that it was cut from."""
@@ -56,6 +60,11 @@ class Features:
         columns, rows = self.keypoints.round().long().cpu().numpy().T
         keep = mask[rows.clip(0, self.height - 1), columns.clip(0, self.width - 1)] != 0
         return self.where(torch.from_numpy(keep).to(self.keypoints.device))
+
+
+def strongest(scores: torch.Tensor, most: int) -> torch.Tensor:
+    """Return the numbers of the best scores (N), in ascending order: so many, or all."""
+    return scores.topk(min(most, len(scores))).indices.sort().values
 
 
 Network = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
 from dataclasses import replace
+import math
 from threading import Lock
 import time
 
@@ -27,6 +29,7 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.features import Features
 from niom_ros.matching.features import SMALLEST_SIDE
+from niom_ros.matching.features import strongest
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import hull_area
@@ -70,7 +73,13 @@ LEAST_SPREAD = 0.008  # of the part that counts, which the strokes must span
 BY_INK = 'ink'
 ON_OBJECT = 'object'
 INK_AGREES = 'points of the drawing lie on edges'
-LONGEST_LOCK = 20  # images in a row in which a drawing is sought only where it was before
+LONGEST_LOCK = 20  # images in a row in which something is sought only where it was before
+PART_MARGIN = 0.1  # of an expected outline's width and height, around it
+LEAST_MARGIN = 16.0  # pixels
+SMALLEST_PART = 64  # pixels in each direction: in less there is hardly anything to be matched
+LARGEST_PART = 0.8  # of the image: more than that is as good as all
+KEYPOINT_STEPS = (0.125, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the most, that are matched in a part
+FEWEST_KEYPOINTS = 256  # worth matching
 MOST_INK_POINTS = 400  # of a drawing that are reported: enough to see where it lies
 
 
@@ -89,6 +98,18 @@ class Reference:
     strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
     # Not handed on to changed copies: these are made for the features above.
     sides: PreparedSides = field(default_factory=PreparedSides, init=False, compare=False)
+    smaller: dict[int, 'Reference'] = field(default_factory=dict, init=False, compare=False)
+
+    def with_most(self, keypoints: int) -> 'Reference':
+        """Return the reference with so many of its keypoints, the strongest; made once."""
+        if keypoints >= len(self.features):
+            return self
+        if keypoints not in self.smaller:
+            keep = strongest(self.features.scores, keypoints)
+            self.smaller[keypoints] = replace(
+                self, features=self.features.where(keep), scene=self.scene.only_at(keep)
+            )
+        return self.smaller[keypoints]
 
     @property
     def size(self) -> tuple[int, int]:
@@ -142,6 +163,8 @@ class Clue:
     way: str
     reference_to_image: np.ndarray  # 3 x 3
     locked: int = 0  # images in a row, so far
+    followed: bool = False  # whether it was followed since: the view is that of the next image
+    scene: Scene | None = None  # the objects of that image, if they are known without looking
 
 
 @dataclass
@@ -150,9 +173,21 @@ class Look:
 
     image: np.ndarray
     seconds: dict[str, float] = field(default_factory=dict)  # what each stage took so far
-    features: Features | None = None
+    most_keypoints: int | None = None  # that are matched; None: all that the extractor finds
+    part: Box | None = None  # in which keypoints are sought; None: the whole image
+    features: Features | None = None  # in pixels of that part
     scene: Scene | None = None
     edges: Edges | None = None
+
+    @property
+    def whole(self) -> Box:
+        """Return the outline of the image."""
+        return Box(0, 0, self.image.shape[1], self.image.shape[0])
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return where in the image the part begins."""
+        return (0, 0) if self.part is None else (self.part.left, self.part.top)
 
 
 class Pipeline:
@@ -171,6 +206,7 @@ class Pipeline:
         self._calibration = calibration_of(self.method)
         self._suitable_range = SUITABLE_RANGE[settings.extractor]
         self._half = settings.precision == 'half'
+        self.max_keypoints = settings.max_keypoints
         self._plenty = min(PLENTY_OF_KEYPOINTS, settings.max_keypoints)
         self._extractor = Extractor(settings, store, device)
         self._matcher = load_matcher(settings, store, device)
@@ -180,6 +216,7 @@ class Pipeline:
         self._reader = SceneReader(detector, self._embedder, settings.fallback, device)
         self._store, self._loading = store, Lock()
         self._edge_finder: EdgeFinder | None = None
+        self._beside = ThreadPoolExecutor(1, 'detector')
 
     def prepare(
         self,
@@ -254,10 +291,12 @@ class Pipeline:
         )
 
     def features_of(self, look: Look) -> Features:
-        """Return the features of an image."""
+        """Return the features of an image, or of the part of it that is looked at."""
         if look.features is None:
             with timed('extract', look.seconds), self._precision():
-                look.features = self._extractor.extract(look.image)
+                part = look.part or look.whole
+                features = self._extractor.extract(part.part_of(look.image))
+                look.features = features.strongest(look.most_keypoints or len(features))
         return look.features
 
     def scene_of(self, look: Look) -> Scene:
@@ -266,6 +305,13 @@ class Pipeline:
             with timed('detect', look.seconds), self._precision():
                 look.scene = self._reader.read_image(look.image)
         return look.scene
+
+    def features_and_scene_of(self, look: Look) -> tuple[Features, Scene]:
+        """Return both; if neither is known, detector and extractor work side by side."""
+        if look.features is None and look.scene is None:
+            scene = self._beside.submit(self.scene_of, look)
+            return self.features_of(look), scene.result()
+        return self.features_of(look), self.scene_of(look)
 
     def edges_of(self, look: Look) -> Edges:
         """Return the edges of an image."""
@@ -304,25 +350,25 @@ class Pipeline:
     ) -> list[MatchOutcome]:
         """Find each of the references in an image; their stage times are those of all together.
 
-        In a stream, the way in which the last image was matched is worth trying first, and a
-        drawing is looked for where it was before it is looked for everywhere.
+        In a stream, the way in which the last image was matched is worth trying first, and the
+        reference is looked for where it should be before it is looked for everywhere.
         """
         options = options or Options()
         try_first = '' if clue is None else clue.way
         ways = [ways_to_find(reference, options, try_first) for reference in references]
+        if clue is not None and clue.scene is not None:
+            look.scene = look.scene or clue.scene
+        if clue is not None and len(references) == 1 and references[0] is clue.reference:
+            nearby = self._nearby(look, options, clue) if clue.way == ways[0][0] else None
+            if nearby is not None:
+                return found_without_need([nearby]) if len(ways[0]) > 1 else [nearby]
         outcomes = [
             self._attempt(reference, look, options, way[0], clue)
             for reference, way in zip(references, ways, strict=True)
         ]
         for turn in range(1, max(map(len, ways))):
             if any(outcome.verdict.status is Status.OK for outcome in outcomes):
-                needless = Weights(None, (), 'none: found without')
-                return [
-                    replace(outcome, reference_weights=needless, image_weights=needless)
-                    if outcome.weighting == 'none'
-                    else outcome
-                    for outcome in outcomes
-                ]
+                return found_without_need(outcomes)
             outcomes = [
                 better(outcome, self._attempt(reference, look, options, way[turn], clue, outcome))
                 if turn < len(way)
@@ -330,6 +376,28 @@ class Pipeline:
                 for reference, way, outcome in zip(references, ways, outcomes, strict=True)
             ]
         return outcomes
+
+    def _nearby(self, look: Look, options: Options, clue: Clue) -> MatchOutcome | None:
+        """Find a reference by matches around where it was followed to; None: not found there.
+
+        Less of the image is looked at, but that more closely. Now and then the whole image has
+        its turn anyway.
+        """
+        if not clue.followed or clue.way == BY_INK or clue.locked >= LONGEST_LOCK:
+            return None
+        part = part_around(clue.reference_to_image, clue.reference.box, look.whole)
+        if part is None:
+            return None
+        most = look.most_keypoints or self.max_keypoints
+        share = math.sqrt(part.area / look.whole.area)
+        closer = replace(
+            look, part=part, features=None, most_keypoints=keypoint_step(most, most * share)
+        )
+        outcome = self._by_matches(clue.reference, closer, options, clue.way)
+        look.scene = closer.scene
+        if outcome.verdict.status is not Status.OK:
+            return None
+        return replace(outcome, locked=clue.locked + 1)
 
     def _attempt(
         self,
@@ -345,7 +413,28 @@ class Pipeline:
             return self._by_ink(reference, reference.strokes, look, options, clue)
         if way == ON_OBJECT and reference.strokes is not None and earlier is not None:
             return self._on_object(reference, reference.strokes, look, options, earlier)
-        features, seconds = self.features_of(look), look.seconds
+        return self._by_matches(reference, look, options, way, earlier)
+
+    def _by_matches(
+        self,
+        reference: Reference,
+        look: Look,
+        options: Options,
+        way: str,
+        earlier: MatchOutcome | None = None,
+    ) -> MatchOutcome:
+        """Find the reference by matching keypoints, weighted in one way or not at all."""
+        if look.most_keypoints:
+            reference = reference.with_most(look.most_keypoints)
+        weighting, seconds = replace(options.weighting, kind=way), look.seconds
+        if weighting.range is None:
+            weighting = replace(weighting, range=self._suitable_range)
+        scene, paired = Scene(), PairedObjects()
+        if weighting.kind == 'none':
+            features = self.features_of(look)
+        else:
+            features, scene = self.features_and_scene_of(look)
+            paired = self.pair(reference, look, options)
         if len(features) < 4:
             message = (
                 f'the image has only {len(features)} distinct points: '
@@ -353,14 +442,8 @@ class Pipeline:
             )
             verdict = Verdict(Status.NO_KEYPOINTS, message, np.zeros(0, bool))
             return MatchOutcome(verdict, Correspondences.none(), len(features), seconds, way=way)
-        weighting = replace(options.weighting, kind=way)
-        if weighting.range is None:
-            weighting = replace(weighting, range=self._suitable_range)
-        scene, paired = Scene(), PairedObjects()
-        if weighting.kind != 'none':
-            scene = self.scene_of(look)
-            paired = self.pair(reference, look, options)
-        heated = scene.at(features.keypoints)
+        place = look.place
+        heated = scene.at(features.keypoints + features.keypoints.new_tensor(place))
         weights = weights_for(reference.scene, heated, paired, weighting)
         _, image_weights = weights
         same_again = earlier is not None and earlier.way == 'none' and image_weights.values is None
@@ -369,13 +452,13 @@ class Pipeline:
         with timed('match', seconds):
             correspondences = self._correspondences(
                 reference, features, weights, weighting, options.limits.score_threshold
-            )
+            ).moved_in_image(*place)
         with timed('verify', seconds):
             verdict = locate(
                 correspondences,
                 reference.box,
                 reference.counting_area,
-                Box(0, 0, features.width, features.height),
+                look.whole,
                 options.limits,
                 self._calibration,
             )
@@ -475,7 +558,6 @@ class Pipeline:
     ) -> MatchOutcome:
         """Say whether a view in which ink lies on edges is to be believed."""
         box = reference.box
-        height, width = look.image.shape[:2]
         # Any first part of the strokes is a fair sample of them; best first, as matches are.
         shown = np.argsort(-traced.strength[:MOST_INK_POINTS], kind='stable')
         correspondences = Correspondences(
@@ -490,10 +572,11 @@ class Pipeline:
                     evidence.inliers,
                     box,
                     hull_area(strokes.points),
-                    Box(0, 0, width, height),
+                    look.whole,
                 )
                 checks |= traced.checks
-                checks['corner_uncertainty'] = checks['corner_deviation'] / max(width, height)
+                longer_side = max(look.image.shape[:2])
+                checks['corner_uncertainty'] = checks['corner_deviation'] / longer_side
                 evidence = replace(evidence, checks=checks)
             verdict = judge(evidence, box, options.limits, calibration_of(INK), INK_AGREES)
         return MatchOutcome(
@@ -562,6 +645,38 @@ def ways_to_find(reference: Reference, options: Options, try_first: str = '') ->
     ways.sort(key=lambda way: way != try_first)
     labelled = any(seen.label for seen in reference.scene.objects)
     return [*ways, ON_OBJECT] if labelled else ways
+
+
+def found_without_need(outcomes: Sequence[MatchOutcome]) -> list[MatchOutcome]:
+    """Return outcomes that say, where nothing was weighted, that there was no need to."""
+    needless = Weights(None, (), 'none: found without')
+    return [
+        replace(outcome, reference_weights=needless, image_weights=needless)
+        if outcome.weighting == 'none'
+        else outcome
+        for outcome in outcomes
+    ]
+
+
+def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | None:
+    """Return the part of an image around a reference; None: there is hardly any, or no less."""
+    if not in_front(reference_to_image, box):
+        return None
+    corners = warp_points(reference_to_image, box.corners())
+    least, most = corners.min(axis=0), corners.max(axis=0)
+    margin = np.maximum(PART_MARGIN * (most - least), LEAST_MARGIN)
+    edges = np.concatenate([np.floor(least - margin), np.ceil(most + margin)])
+    left, top, right, bottom = edges.clip(0, [whole.width, whole.height] * 2).astype(int).tolist()
+    part = Box(left, top, right - left, bottom - top)
+    if min(part.width, part.height) < SMALLEST_PART or part.area > LARGEST_PART * whole.area:
+        return None
+    return part
+
+
+def keypoint_step(most: int, wanted: float) -> int:
+    """Return how many of at most so many keypoints to take: a few sizes are prepared for."""
+    steps = (round(most * step) for step in KEYPOINT_STEPS)
+    return next((step for step in steps if step >= max(wanted, FEWEST_KEYPOINTS)), most)
 
 
 def fitting(area: Area, other: Area) -> np.ndarray:

@@ -23,13 +23,14 @@ from niom_ros.guidance.guide import Guidance
 from niom_ros.guidance.guide import guidance_on
 from niom_ros.guidance.guide import guide
 from niom_ros.guidance.guide import no_guidance
+from niom_ros.guidance.keypoint_budget import KeypointBudget
 from niom_ros.guidance.messages import FrameInfo
 from niom_ros.guidance.messages import is_found
+from niom_ros.guidance.recollection import Recollection
 from niom_ros.guidance.references import NamedReference
 from niom_ros.guidance.rotation import Rotation
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
-from niom_ros.matching.pipeline import Clue
 from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Weights
 from niom_ros.nodes.camera_input import CameraInput
@@ -107,7 +108,8 @@ class FrameWorker:
         self._sought: list[int] = []  # revisions of the references that are looked for
         self._last_match = -math.inf  # when the last frame was given away to be matched
         self._stamps: dict[float, Time] = {}  # of frames in which the tracker may have begun
-        self._clue: Clue | None = None  # of the last full match that found a reference
+        self._recollection = Recollection()
+        self._budget = KeypointBudget(configured.pipeline.max_keypoints)
         self._answered = -math.inf  # when the newest frame that was answered was taken
         self._publishing = Lock()
         self.no_pose = ''  # why the last reference that was found has no pose
@@ -118,6 +120,16 @@ class FrameWorker:
         for thread in self._threads:
             thread.daemon = True
             thread.start()
+
+    @property
+    def too_slow(self) -> str:
+        """Say why full matches do not keep max_latency, '' if they do."""
+        return self._budget.too_slow
+
+    @property
+    def keypoints(self) -> int | None:
+        """Return to how many keypoints max_latency limits full matches; None: it does not."""
+        return self._budget.keypoints(self._live().values['max_latency'])
 
     def stop(self) -> None:
         """End; a frame that is being matched is not published any more."""
@@ -237,24 +249,28 @@ class FrameWorker:
             self._draw(frame, guidance, ('~/heatmap_image',))
 
     def _guide(self, frame: Frame) -> Guidance:
-        assert frame.image is not None
-        pipeline, clue = self._configured.pipeline, self._clue
-        if clue is not None and frame.tracked is not None:
-            view = frame.tracked.verdict.reference_to_image
-            clue = clue if view is None else replace(clue, reference_to_image=view)
+        assert frame.image is not None and frame.upright is not None
+        max_latency, interval = (
+            frame.live.values[name] for name in ('max_latency', 'detection_interval')
+        )
+        most_keypoints = self._budget.keypoints(max_latency)
         try:
             guidance = guide(
-                pipeline,
+                self._configured.pipeline,
                 frame.references,
                 frame.image,
                 frame.camera,
-                frame.live.options,
+                replace(frame.live.options, most_keypoints=most_keypoints),
                 frame.no_camera,
-                clue,
+                self._recollection.clue(
+                    frame.references, frame.tracked, frame.taken, frame.upright.shape, interval
+                ),
             )
         except Exception as error:
             return self._fault(error)
-        self._clue = guidance.clue or self._clue
+        if guidance.look is not None and guidance.look.edges is None:  # else not by keypoints
+            self._budget.took(time.monotonic() - frame.taken, max_latency)
+        self._recollection.note(guidance, frame.taken)
         return guidance
 
     def _correct(self, frame: Frame, guidance: Guidance) -> None:

@@ -255,6 +255,8 @@ class MatcherNode(LifecycleNode):
                 problem = library.why_nothing_is_sought()
         if worker is not None:
             values['pose'] = worker.no_pose or 'published when found'
+            values['keypoints by max_latency'] = worker.keypoints or 'all'
+            problem = problem or worker.too_slow
         array = DiagnosticArray()
         array.header.stamp = self.get_clock().now().to_msg()
         array.status = [matching_status(self, summary, state, values | memory(), problem)]

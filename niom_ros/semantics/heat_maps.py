@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch.nn.functional import grid_sample
 
@@ -76,6 +77,8 @@ class HeatMap:
     gate: Area | None  # outside of it the map is 0
     low: torch.Tensor  # grid values that become 0 and 1; scalars
     high: torch.Tensor
+    # 3 x 3, from pixels of the image to those of the one that the map was made of; None: the same.
+    to_origin: torch.Tensor | None = None
 
     @classmethod
     def of_grid(cls, grid: torch.Tensor, frame: Frame, gate: Area | None = None) -> 'HeatMap':
@@ -99,6 +102,7 @@ class HeatMap:
 
     def moved(self, left: int, top: int, width: int, height: int) -> 'HeatMap':
         """Return the map of a part as that of the whole picture that it was cut from."""
+        assert self.to_origin is None, 'only references are cut, and they do not move'
         frame = self.frame
         gate = (self.gate or frame.area).moved(left, top)
         whole = Frame(
@@ -111,8 +115,21 @@ class HeatMap:
         )
         return replace(self, frame=whole, gate=gate)
 
+    def carried(self, motion: np.ndarray) -> 'HeatMap':
+        """Return the map on another image, given the motion (3 x 3) from this one to that."""
+        to_here = torch.from_numpy(np.linalg.inv(motion)).to(self.grid)
+        to_origin = to_here if self.to_origin is None else self.to_origin @ to_here
+        return replace(self, to_origin=to_origin)
+
     def at(self, points: torch.Tensor) -> torch.Tensor:
         """Return the heat at points (N x 2, pixels of the image)."""
+        if self.to_origin is None:
+            return self._heat(points)
+        points = points.to(self.grid.dtype) @ self.to_origin[:, :2].T + self.to_origin[:, 2]
+        return self._heat(points[:, :2] / points[:, 2:]) * (points[:, 2] > 0)
+
+    def _heat(self, points: torch.Tensor) -> torch.Tensor:
+        """Return the heat at points of the image that the map was made of."""
         span = self.high - self.low
         says_nothing = span <= FLAT * self.high.clamp(min=FLAT)
         heat = (self._values(points) - self.low) / torch.where(says_nothing, 1.0, span)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from niom_ros.semantics.heat_maps import Area
@@ -29,6 +30,26 @@ class SeenObject:
             'width': self.area.width,
             'height': self.area.height,
         }
+
+    def carried(self, motion: np.ndarray) -> 'SeenObject | None':
+        """Return the object in another image, given the motion (3 x 3); None: out of sight."""
+        area, size = self.area, self.heat.frame
+        corners = np.array(
+            [
+                [area.left, area.top, 1],
+                [area.right, area.top, 1],
+                [area.right, area.bottom, 1],
+                [area.left, area.bottom, 1],
+            ]
+        )
+        moved = corners @ motion.T
+        if not (moved[:, 2] > 0).all():  # beyond the horizon
+            return None
+        moved = moved[:, :2] / moved[:, 2:]
+        box = Area(*moved.min(axis=0), *moved.max(axis=0)).within(size.width, size.height)
+        if not (box.width > 0 and box.height > 0):
+            return None
+        return replace(self, area=box, heat=self.heat.carried(motion))
 
     def moved(self, left: int, top: int, width: int, height: int) -> 'SeenObject':
         """Return the object of a part as one of the whole picture that it was cut from."""

@@ -65,6 +65,20 @@ class Scene:
             return self
         return replace(self, heat=torch.stack([o.heat.at(keypoints) for o in self.objects]))
 
+    def only_at(self, keypoints: torch.Tensor) -> 'Scene':
+        """Return the scene with the heat at some of its keypoints, given by their numbers."""
+        return self if self.heat is None else replace(self, heat=self.heat[:, keypoints])
+
+    def carried(self, motion: np.ndarray) -> 'Scene':
+        """Return the scene as another image of the same camera has it.
+
+        The motion (3 x 3) is from pixels of the image that the objects were seen in to those of
+        the other one. Objects that it moves out of sight are left out.
+        """
+        objects = [seen.carried(motion) for seen in self.objects]
+        in_sight = tuple(seen for seen in objects if seen is not None)
+        return Scene(in_sight, f'{self.told_by}, carried by the motion')
+
     @property
     def source(self) -> str:
         """Say what told of the objects, and which these are."""

@@ -1,0 +1,100 @@
+"""Objects and views remembered from image to image, with real networks and a known motion."""
+
+import cv2
+import numpy as np
+import pytest
+
+from niom_ros.guidance.guide import guide
+from niom_ros.guidance.recollection import Recollection
+from niom_ros.guidance.references import GivenReference
+from niom_ros.guidance.references import NamedReference
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.homographies import warp_points
+from niom_ros.settings import GuideOptions
+from niom_ros.settings import Options
+from niom_ros.settings import Weighting
+from niom_ros.tracking.track import Tracked
+from niom_ros.virtual_scene import example_photo
+
+OPTIONS = GuideOptions(Options(weighting=Weighting('sew')))
+INTERVAL = 5.0  # seconds
+
+
+@pytest.fixture(scope='module')
+def cup(pipeline, coffee):
+    return NamedReference(GivenReference(coffee, 'cup'), pipeline.prepare(coffee), 1)
+
+
+class Stream:
+    """Guides through images of the virtual camera, whose motion is known."""
+
+    def __init__(self, pipeline, named, scene):
+        self.pipeline, self.named, self.scene = pipeline, named, scene
+        self.recollection = Recollection()
+
+    def show(self, seconds, followed=True, image=None, of='cup'):
+        view = self.scene.view(seconds, frame=round(30 * seconds))
+        image = view.image if image is None else image
+        tracked = Tracked(seconds, found(view.picture_to_image), reference_id=of)
+        clue = self.recollection.clue(
+            [self.named], tracked if followed else None, seconds, image.shape, INTERVAL
+        )
+        guidance = guide(self.pipeline, [self.named], image, None, OPTIONS, clue=clue)
+        self.recollection.note(guidance, seconds)
+        return guidance
+
+    def truth(self, seconds):
+        return self.scene.picture_to_image(seconds)
+
+
+def found(reference_to_image):
+    return Verdict(Status.OK, '', np.ones(20, bool), reference_to_image, 0.9)
+
+
+@pytest.fixture
+def stream(pipeline, cup, scene):
+    return Stream(pipeline, cup, scene)
+
+
+def detected(guidance):
+    return 'detect' in guidance.outcome.stage_seconds
+
+
+def test_objects_are_carried_along_until_it_is_time_to_look_again(stream):
+    first = stream.show(8.0, followed=False)
+    assert detected(first)
+    second = stream.show(9.0)
+    assert not detected(second)
+    assert second.outcome.verdict.status is Status.OK
+    assert second.outcome.weighting == 'sew'
+    assert second.outcome.image_weights.source == 'yolov4-tiny, carried by the motion: cup'
+    before, after = first.outcome.scene.objects[0], second.outcome.scene.objects[0]
+    assert before.label == after.label == 'cup'
+    middle = np.array([[before.area.left + before.area.width / 2, before.area.top + 20]])
+    motion = stream.truth(9.0) @ np.linalg.inv(stream.truth(8.0))
+    moved = warp_points(motion, middle)[0]
+    assert after.area.left < moved[0] < after.area.right
+    assert after.area.top - 5 < moved[1] < after.area.bottom
+    # The one that was carried is not taken for a new one.
+    assert not detected(stream.show(12.5))
+    assert detected(stream.show(13.5))
+    assert not detected(stream.show(14.0))
+
+
+def test_objects_are_looked_for_again_when_nothing_was_followed(stream):
+    stream.show(8.0, followed=False)
+    assert detected(stream.show(8.5, followed=False))
+
+
+def test_objects_are_looked_for_again_after_a_miss(stream):
+    stream.show(8.0, followed=False)
+    miss = stream.show(8.5, image=cv2.resize(example_photo('astronaut'), (640, 480)))
+    assert miss.outcome.verdict.status is not Status.OK
+    assert not detected(miss)
+    assert detected(stream.show(9.0))
+
+
+def test_what_was_followed_as_another_reference_is_no_clue(stream):
+    stream.show(8.0, followed=False)
+    assert detected(stream.show(8.5, of='bowl'))
