@@ -14,6 +14,7 @@ from typing import Any
 from typing import TYPE_CHECKING
 
 from niom_ros.errors import UserError
+from niom_ros.freed_memory import keep_freed_memory
 from niom_ros.installation import version
 from niom_ros.live_line import LiveLine
 from niom_ros.models.store import megabytes
@@ -61,6 +62,7 @@ REPLAY_OPTIONS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    keep_freed_memory()
     arguments = _parser().parse_args(argv)
     arguments.words = sys.argv[1:] if argv is None else list(argv)
     try:

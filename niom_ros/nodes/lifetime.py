@@ -16,6 +16,7 @@ from rclpy.logging import get_logger
 from rclpy.node import Node
 
 from niom_ros.errors import UserError
+from niom_ros.freed_memory import keep_freed_memory
 
 PATIENCE = 0.5  # seconds for threads to finish what they are doing
 CALLBACK_THREADS = 4  # so that a service that takes long keeps no other one waiting
@@ -29,6 +30,7 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
     """
     node = executor = None
     code = 0
+    keep_freed_memory()
     begin_ros()
     try:
         node = create()
