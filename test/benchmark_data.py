@@ -160,7 +160,7 @@ def write_films(folder: Path) -> None:
         str(folder / 'box/box.mp4'), cv2.VideoWriter.fourcc(*'mp4v'), 10, (640, 480)
     )
     assert video.isOpened()
-    for _ in range(20):
+    for _ in range(25):
         video.write(cv2.cvtColor(scene, cv2.COLOR_RGB2BGR))
     video.release()
     for number in range(22):

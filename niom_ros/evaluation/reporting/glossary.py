@@ -315,7 +315,8 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'lost',
         'not tracked',
-        'share of frames with the reference that were not tracked, after it was found first',
+        'share of frames with the reference that were not tracked, after it was found first; '
+        'in videos, of those in which a full match finds it',
         LESS,
     ),
     (
