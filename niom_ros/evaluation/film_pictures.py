@@ -42,7 +42,7 @@ GAP = 4
 PLOT_HEIGHT = 200
 STRIP = 12  # height of the line that tells whether it was followed
 LOWEST_TOP = 2.0  # pixels of error that a plot has room for
-DOT = 2
+DOT = 3
 RING = 5
 YELLOW = (240, 228, 66)  # of Okabe and Ito
 
@@ -82,7 +82,8 @@ def draw_film(
 ) -> np.ndarray:
     """Draw frames of a film with the outlines in them, above a plot of errors over time.
 
-    `full_errors` has the errors of full matches by the number of their frame.
+    `full_errors` has the errors of full matches by the number of their frame; there are none where
+    full matches stand for the truth.
     """
     width = COLUMNS * FRAME_WIDTH + (COLUMNS - 1) * GAP
     chosen = worth_seeing(moments)
@@ -94,7 +95,9 @@ def draw_film(
         top, left = row * (height + GAP), column * (FRAME_WIDTH + GAP)
         canvas[top : top + frame.shape[0], left : left + frame.shape[1]] = frame
     plot = draw_plot(width, moments, full_errors)
-    return framed(head(width, title, moments), np.vstack([canvas, plot]), entries(width))
+    return framed(
+        head(width, title, moments), np.vstack([canvas, plot]), entries(width, bool(full_errors))
+    )
 
 
 def worth_seeing(moments: Sequence[Moment]) -> list[int]:
@@ -203,28 +206,22 @@ def nice_step(top: float) -> float:
     return max(step * power for step in (1, 2, 5) if step * power <= top / 2)
 
 
-def entries(width: int) -> list[Entry]:
+def entries(width: int, truth_known: bool) -> list[Entry]:
     """Return what the marks mean."""
     size = text_size(width)
-    marks = []
     left, top, right, bottom = symbol_area(size)
     middle = (left + right) // 2, (top + bottom) // 2
-    for radius, colour, line in ((DOT, WHITE, -1), (RING, YELLOW, 2)):
-        mark = empty_symbol(size)
-        cv2.circle(mark, middle, radius, colour, line, cv2.LINE_AA)
-        marks.append(mark)
-    for colour in (BLUE, SLATE):
-        mark = empty_symbol(size)
-        mark[top:bottom, left:right] = colour
-        marks.append(mark)
-    texts = (
-        'error of a tracked frame',
-        'of a full match',
-        'tracked',
-        'not tracked; above: not to be seen',
-    )
+    dot, ring, tracked, lost = (empty_symbol(size) for _ in range(4))
+    cv2.circle(dot, middle, DOT, WHITE, -1, cv2.LINE_AA)
+    cv2.circle(ring, middle, RING, YELLOW, 2, cv2.LINE_AA)
+    tracked[top:bottom, left:right] = BLUE
+    lost[top:bottom, left:right] = SLATE
+    right_one = 'truth' if truth_known else 'full match'
     return [
         (place_entries(size, None)[0][0], 'tracked outline'),
-        dashed_entry('truth', TRUTH, LONG_DASHES, size),
-        *zip(marks, texts, strict=True),
+        dashed_entry(right_one, TRUTH, LONG_DASHES, size),
+        (dot, 'error of a tracked frame' if truth_known else 'distance of both'),
+        *([(ring, 'error of a full match')] if truth_known else []),
+        (tracked, 'tracked'),
+        (lost, 'not tracked' + ('; above: not to be seen' if truth_known else '')),
     ]
