@@ -26,6 +26,9 @@ from niom_ros.evaluation.benchmarks.tracking import Clock
 from niom_ros.evaluation.benchmarks.tracking import grained
 from niom_ros.evaluation.benchmarks.tracking import Notes
 from niom_ros.evaluation.benchmarks.tracking import TrackingBenchmark
+from niom_ros.evaluation.film_pictures import draw_film
+from niom_ros.evaluation.film_pictures import Moment
+from niom_ros.evaluation.film_pictures import thumbnail
 from niom_ros.evaluation.methods import method_named
 from niom_ros.evaluation.reporting.glossary import meaning
 from niom_ros.evaluation.workbench import Picture
@@ -366,6 +369,15 @@ def test_wrong_claims_are_worst_then_large_errors():
     qualities = [TrackingBenchmark(None, 0).quality(film) for film in films_of_all_kinds]
     assert qualities == sorted(qualities, reverse=True)
     assert len(set(qualities)) == 4
+
+
+def test_a_film_in_which_nothing_is_found_has_a_picture():
+    frame = thumbnail(np.full((48, 64, 3), 99, np.uint8))
+    moments = [
+        Moment(stamp / 10, frame, None, np.eye(3), None, False, False) for stamp in range(9)
+    ]
+    shown = draw_film('film', SQUARE, moments, {0: None})
+    assert shown.shape[1] == 4 * 320 + 3 * 4
 
 
 # Data

@@ -139,8 +139,9 @@ def head(width: int, title: str, moments: Sequence[Moment]) -> np.ndarray:
     found = sum(moment.view is not None for moment in moments)
     wrong = sum(moment.wrong for moment in moments)
     errors = [moment.error for moment in moments if moment.error is not None]
-    exact = f'Median error {np.median(errors):.2f} px, largest {max(errors):.1f} px.'
-    text = f'{found} of {len(moments)} frames tracked. {exact if errors else ""}'
+    text = f'{found} of {len(moments)} frames tracked.'
+    if errors:
+        text += f' Median error {np.median(errors):.2f} px, largest {max(errors):.1f} px.'
     headline, colour = (f'✗ {wrong} WRONG', VERMILLION) if wrong else ('✓ NONE WRONG', BLUE)
     return banner(width, colour, headline, 'tracked frames', [(title, text)], 2)
 
