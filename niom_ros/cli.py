@@ -46,6 +46,7 @@ BENCHMARK_NAMES = (
     'pairing',
     'abstain',
     'landmarks',
+    'tracking',
     'all',
 )
 BENCH_PARTS = ('comparison', 'tracking', 'drawing', 'growth', 'node')
@@ -279,7 +280,12 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         'benchmark', choices=BENCHMARK_NAMES, metavar='BENCHMARK', help=', '.join(BENCHMARK_NAMES)
     )
     command.add_argument(
-        '--data', type=Path, required=True, metavar='FOLDER', help='where the benchmark data are'
+        '--data',
+        type=Path,
+        default=Path(),
+        metavar='FOLDER',
+        help='where the benchmark data are; tracking has films that need none. '
+        'Default: the current folder.',
     )
     command.add_argument(
         '--methods',

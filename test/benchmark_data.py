@@ -39,6 +39,7 @@ def write_benchmark_data(folder: Path) -> Path:
     write_movement(folder / 'pose/strecha')
     write_scenes(folder / 'scenes')
     write_marked_faces(folder / 'keypoints/dlib_faces')
+    write_films(folder / 'video')
     return folder
 
 
@@ -149,3 +150,18 @@ def write_marked_faces(folder: Path) -> None:
     (folder / 'landmarks68.xml').write_text(
         f'<dataset><images>{"".join(images)}</images></dataset>'
     )
+
+
+def write_films(folder: Path) -> None:
+    """Write a short video and some pictures of a camera that stands before a photo."""
+    scene = photo('astronaut', 640, 480)
+    (folder / 'box').mkdir(parents=True)
+    video = cv2.VideoWriter(
+        str(folder / 'box/box.mp4'), cv2.VideoWriter.fourcc(*'mp4v'), 10, (640, 480)
+    )
+    assert video.isOpened()
+    for _ in range(25):
+        video.write(cv2.cvtColor(scene, cv2.COLOR_RGB2BGR))
+    video.release()
+    for number in range(22):
+        write(folder / f'kitchen7scenes/frame-{10 * number:06d}.color.jpg', scene)

@@ -45,7 +45,9 @@ class Benchmark(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]  # one sentence for people
-    folders: ClassVar[tuple[str, ...]]  # of the data folder; each may be missing, but not all
+    # Of the data folder; each may be missing, but not all if the benchmark needs data.
+    folders: ClassVar[tuple[str, ...]]
+    needs_data: ClassVar[bool] = True
     default_methods: ClassVar[tuple[str, ...]]
     main_metric: ClassVar[str]  # the one to look at first
     # Whether groups are data sets of their own, of which each has its share in every draw.
@@ -64,7 +66,7 @@ class Benchmark(ABC):
 
     def cases(self) -> list[Case]:
         """Return all cases that the data folder allows, always in the same order."""
-        if len(self.missing()) == len(self.folders):
+        if self.needs_data and len(self.missing()) == len(self.folders):
             needed = ' or '.join(self.folders)
             raise DataMissing(
                 f'{self.name} needs {needed}: there is no such folder in {self.data}'

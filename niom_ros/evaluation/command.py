@@ -22,6 +22,7 @@ from niom_ros.evaluation.benchmarks.pairing import PairingBenchmark
 from niom_ros.evaluation.benchmarks.pose import PoseBenchmark
 from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
 from niom_ros.evaluation.benchmarks.tmc import TmcBenchmark
+from niom_ros.evaluation.benchmarks.tracking import TrackingBenchmark
 from niom_ros.evaluation.finished import Finished
 from niom_ros.evaluation.finished import interval_of
 from niom_ros.evaluation.methods import Method
@@ -50,6 +51,7 @@ BENCHMARKS: tuple[type[Benchmark], ...] = (
     PairingBenchmark,
     AbstainBenchmark,
     LandmarksBenchmark,
+    TrackingBenchmark,
 )
 
 

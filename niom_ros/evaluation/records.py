@@ -38,6 +38,8 @@ MEASURING_CODE = (
     'matching',
     'models/table.py',
     'semantics',
+    'tracking',
+    'virtual_scene.py',
     'evaluation/benchmarks',
     'evaluation/classical.py',
     'evaluation/corruptions.py',

@@ -65,6 +65,15 @@ MAIN_METRICS = {
         'local_pck_10',
         'accepted',
     ),
+    'tracking': (
+        'tracked_minus_full',
+        'tracked_minus_full_box',
+        'tracked_error',
+        'full_error',
+        'relocked_seconds',
+        'cut_frames_most',
+        'wrong_claims',
+    ),
 }
 MOST_MAIN = 6
 
@@ -263,6 +272,88 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         'pairs not measured',
         'number of pairs in whose photo no object of the kind is seen',
         NEITHER,
+    ),
+    (
+        r'full_error',
+        'error of full matches',
+        'median error of full matches, of frames that were tracked as well',
+        LESS,
+    ),
+    (
+        r'tracked_error_95',
+        'error of tracking, 95 of 100',
+        'error that 95 of 100 tracked frames do not exceed',
+        LESS,
+    ),
+    (r'tracked_error', 'error of tracking', 'median error of all tracked frames', LESS),
+    (
+        r'tracked_minus_full_95',
+        'tracking above full, 95 of 100',
+        'what the error of 95 of 100 tracked frames is at most above that of the full '
+        'match of the same frame',
+        LESS,
+    ),
+    (
+        r'tracked_minus_full',
+        'tracking above full',
+        'median of how far the error of a tracked frame is above that of the full match '
+        'of the same frame',
+        LESS,
+    ),
+    (
+        r'tracked_near_full',
+        'tracking as good as full',
+        'share of frames tracked with an error at most 1.5 px above that of a full match',
+        MORE,
+    ),
+    (
+        r'unconfirmed',
+        'not confirmed',
+        'share of tracked frames in which a full match finds nothing',
+        NEITHER,
+    ),
+    (
+        r'lost',
+        'not tracked',
+        'share of frames with the reference that were not tracked, after it was found first; '
+        'in videos, of those in which a full match finds it',
+        LESS,
+    ),
+    (
+        r'relocked_seconds_most',
+        'longest until found again',
+        'seconds from the end of a cover until it is tracked again, at most',
+        LESS,
+    ),
+    (
+        r'relocked_seconds',
+        'until found again',
+        'seconds from the end of a cover until it is tracked again, median',
+        LESS,
+    ),
+    (
+        r'relocked',
+        'found again',
+        'share of films in which it is tracked again after it was covered',
+        MORE,
+    ),
+    (
+        r'cut_in_3_frames',
+        'cuts noticed',
+        'share of cuts after which it is told within 3 frames that nothing is tracked',
+        MORE,
+    ),
+    (
+        r'cut_frames_most',
+        'longest until a cut is noticed',
+        'frames from a cut until it is told that nothing is tracked, at most; 1 is at once',
+        LESS,
+    ),
+    (
+        r'wrong_claims',
+        'wrong claims',
+        'share of tracked frames whose answer is 10 px or more off, or of which nothing is seen',
+        LESS,
     ),
     (r'accepted', 'accepted', 'share of pairs in which the method claims a find', NEITHER),
 )
