@@ -37,6 +37,7 @@ from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.homographies import warp_points
+from niom_ros.parameters import defaults
 from niom_ros.parameters import MATCHER_NODE_PARAMETERS
 from niom_ros.settings import Limits
 from niom_ros.settings import Options
@@ -75,20 +76,21 @@ class TwoPixelsOff:
         self._box = reference.box
         self.found = {}
 
-    def __call__(self, shot):
+    def __call__(self, frame):
+        self.found[frame.shot.number] = self.whole(frame.shot)
+        return self.found[frame.shot.number]
+
+    def whole(self, shot):
         here = shot.truth is not None and shot.sight is not Sight.NOTHING
-        self.found[shot.number] = (
-            match_at(shot, moved(2) @ shot.truth, self._box) if here else None
-        )
-        return self.found[shot.number]
+        return match_at(shot, moved(2) @ shot.truth, self._box) if here else None
 
 
 class Liar(TwoPixelsOff):
     """Full matches that find the reference where nothing of it is."""
 
-    def __call__(self, shot):
+    def whole(self, shot):
         wrong = np.array([[0.5, 0, 100], [0, 0.5, 100], [0, 0, 1]])
-        return super().__call__(shot) or match_at(shot, wrong, self._box)
+        return super().whole(shot) or match_at(shot, wrong, self._box)
 
 
 def measured(monkeypatch, name, full_matches=TwoPixelsOff):
@@ -106,9 +108,9 @@ def test_full_matches_come_late_and_of_the_frames_that_the_node_would_take(monke
     asked = []
     scene = VirtualScene(example_photo('coffee'), example_photo('gravel'), 320, 240)
 
-    def match(shot):
-        asked.append(shot.number)
-        return match_at(shot, shot.truth, Box(0, 0, 600, 400))
+    def match(frame):
+        asked.append(frame.shot.number)
+        return match_at(frame.shot, frame.shot.truth, Box(0, 0, 600, 400))
 
     answers = list(play(films.camera_film(scene, 0, 5.0), match, Limits()))
     # The first takes until 1.5 s. Then the newest that came before is taken, frame 44, until
@@ -122,8 +124,8 @@ def test_full_matches_come_late_and_of_the_frames_that_the_node_would_take(monke
 def test_a_match_of_nothing_does_not_stop_the_next_one():
     asked = []
 
-    def match(shot):
-        asked.append(shot.number)
+    def match(frame):
+        asked.append(frame.shot.number)
 
     image = np.zeros((48, 64, 3), np.uint8)
     shots = (Shot(number, number / 10, image) for number in range(51))
@@ -131,9 +133,10 @@ def test_a_match_of_nothing_does_not_stop_the_next_one():
     assert asked == [0, 14, 29]
 
 
-def test_the_interval_is_the_one_of_the_node():
-    (parameter,) = (p for p in MATCHER_NODE_PARAMETERS if p.name == 'match_interval')
-    assert parameter.default == films.MATCH_INTERVAL
+def test_the_intervals_are_those_of_the_node():
+    of_node = defaults(MATCHER_NODE_PARAMETERS)
+    assert of_node['match_interval'] == films.MATCH_INTERVAL
+    assert of_node['detection_interval'] == tracking.DETECTION_INTERVAL
 
 
 # Films
@@ -418,11 +421,8 @@ def test_in_a_video_the_full_match_is_the_truth(tmp_path, monkeypatch):
     at_first = cv2.getPerspectiveTransform(straight, corners)
 
     class OfStandingCamera(TwoPixelsOff):
-        def __call__(self, shot):
-            return match_at(shot, at_first, self._box)
-
-        def again(self, copy):
-            return match_at(copy, moved(1) @ at_first, self._box)
+        def whole(self, shot, copy=''):
+            return match_at(shot, moved(1 if copy else 0) @ at_first, self._box)
 
     monkeypatch.setattr(tracking, 'FullMatches', OfStandingCamera)
     measured = benchmark.measure(case, DEFAULT, None)

@@ -57,8 +57,8 @@ class Followed:
     tracked: Tracked
 
 
-MatchInFull = Callable[[Shot], FullMatch | None]
-"""Returns where the reference is in a frame; None: not found."""
+MatchInFull = Callable[[Followed], FullMatch | None]
+"""Returns where the reference is in a frame that may be followed already; None: not found."""
 
 
 # Playing
@@ -71,23 +71,23 @@ class Matching:
         """Take what matches, and the tracker to be corrected."""
         self._match = match
         self._tracker = tracker
-        self._running: tuple[Shot, float] | None = None  # what is matched, and when it is done
-        self._waiting: Shot | None = None
+        self._running: tuple[Followed, float] | None = None  # the frame, and when it is done
+        self._waiting: Followed | None = None
 
-    def put(self, shot: Shot) -> None:
+    def put(self, frame: Followed) -> None:
         """Have a frame matched, now or after the running match; a newer one takes its place."""
         if self._running is None:
-            self._running = shot, shot.stamp + MATCH_SECONDS
+            self._running = frame, frame.shot.stamp + MATCH_SECONDS
         else:
-            self._waiting = shot
+            self._waiting = frame
 
     def go_on_until(self, now: float) -> None:
         """Tell the tracker what is known by then."""
         while self._running is not None and self._running[1] <= now:
-            shot, done = self._running
-            found = self._match(shot)
+            frame, done = self._running
+            found = self._match(frame)
             if found is None:
-                self._tracker.not_found(shot.stamp)
+                self._tracker.not_found(frame.shot.stamp)
             else:
                 self._tracker.matched(found)
             self._running = None
@@ -108,11 +108,11 @@ def play(shots: Iterable[Shot], match: MatchInFull, limits: Limits) -> Iterator[
     last_match = -float('inf')
     for shot in shots:
         matching.go_on_until(shot.stamp)
-        tracked = tracker.follow(shot.image, shot.stamp)
-        yield Followed(shot, tracked)
-        if not tracked.found or shot.stamp - last_match >= MATCH_INTERVAL:
+        frame = Followed(shot, tracker.follow(shot.image, shot.stamp))
+        yield frame
+        if not frame.tracked.found or shot.stamp - last_match >= MATCH_INTERVAL:
             last_match = shot.stamp
-            matching.put(shot)
+            matching.put(frame)
 
 
 # The virtual camera

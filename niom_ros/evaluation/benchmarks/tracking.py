@@ -36,7 +36,13 @@ from niom_ros.evaluation.film_pictures import thumbnail
 from niom_ros.evaluation.methods import Method
 from niom_ros.evaluation.workbench import Picture
 from niom_ros.evaluation.workbench import Workbench
+from niom_ros.guidance.guide import guide
+from niom_ros.guidance.recollection import Recollection
+from niom_ros.guidance.references import GivenReference
+from niom_ros.guidance.references import NamedReference
 from niom_ros.matching.geometry import Status
+from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.settings import GuideOptions
 from niom_ros.tracking.track import FullMatch
 from niom_ros.virtual_scene import example_photo
 from niom_ros.virtual_scene import VirtualScene
@@ -70,6 +76,7 @@ COMPARED_SECONDS = {CAMERA: 1.0, OCCLUSION: math.inf, CUT: math.inf, BOX: 1.0, K
 WRONG_PIXELS = 10.0  # mean corner error from which a tracked frame misleads
 MOST_ABOVE = 1.5  # pixels by which tracking may be less exact than a full match
 SOON = 3  # frames within which a cut is to be noticed
+DETECTION_INTERVAL = 5.0  # seconds for which objects are carried on, as in the node
 GRAIN = 4.0  # standard deviation of the noise, in grey values, in a second copy of a frame
 
 
@@ -197,12 +204,12 @@ class TrackingBenchmark(Benchmark):
             if not (found or case.group in VIDEOS) or not comparison.due(shot.stamp):
                 notes.add(followed, shot.truth)
                 continue
-            full = view_of(match(shot))
+            full = view_of(match.whole(shot))
             truth, judged = shot.truth, full
             if case.group in VIDEOS:
                 # It is the truth there; a copy of the frame with more noise tells how sure it is.
                 known = found and full is not None
-                copy = match.again(grained(shot, self.seed)) if known else None
+                copy = match.whole(grained(shot, self.seed), 'with noise') if known else None
                 truth, judged = full, view_of(copy)
             notes.add(followed, truth)
             if found:
@@ -251,7 +258,7 @@ class TrackingBenchmark(Benchmark):
         for followed in play(self.film(case), match, method.options.limits):
             shot, truth = followed.shot, followed.shot.truth
             if case.group in VIDEOS and comparison.due(shot.stamp):
-                truth = view_of(match(shot))
+                truth = view_of(match.whole(shot))
             moments.append(moment_of(followed, truth, reference))
         full_errors = {
             number: error_of(view_of(full), moments[number].truth, reference)
@@ -278,7 +285,7 @@ class Clock:
 
 
 class FullMatches:
-    """Full matches of the frames of a film, each made once."""
+    """Full matches of the frames of a film: as the node makes them, and to compare with."""
 
     def __init__(
         self, reference: Picture, method: Method, workbench: Workbench, film: str
@@ -288,24 +295,36 @@ class FullMatches:
         self._method = method
         self._workbench = workbench
         self._film = film
-        self.found: dict[int, FullMatch | None] = {}
+        prepared = workbench.reference(method, reference)
+        self._named = NamedReference(GivenReference(reference.pixels, 'followed'), prepared, 0)
+        self._recollection = Recollection()
+        self.found: dict[int, FullMatch | None] = {}  # by the number of the frame
 
-    def __call__(self, shot: Shot) -> FullMatch | None:
-        """Return where the reference is in a frame."""
-        if shot.number not in self.found:
-            self.found[shot.number] = self._match(shot, 'frame')
+    def __call__(self, frame: Followed) -> FullMatch | None:
+        """Return where the reference is in a frame, found as the node does in a stream."""
+        shot, named = frame.shot, self._named
+        clue = self._recollection.clue(
+            [named], frame.tracked, shot.stamp, shot.image.shape, DETECTION_INTERVAL
+        )
+        options, pipeline = (
+            GuideOptions(self._method.options),
+            self._workbench.pipeline(self._method),
+        )
+        guidance = guide(pipeline, [named], shot.image, None, options, clue=clue)
+        self._recollection.note(guidance, shot.stamp)
+        self.found[shot.number] = self._full_match(shot, guidance.outcome)
         return self.found[shot.number]
 
-    def again(self, copy: Shot) -> FullMatch | None:
-        """Return where the reference is in another copy of a frame."""
-        return self._match(copy, 'copy of frame')
+    def whole(self, shot: Shot, copy: str = '') -> FullMatch | None:
+        """Return where it is in a frame, or in a copy of it, if nothing is known before."""
+        picture = Picture(f'{self._film}, frame {shot.number} {copy}', shot.image)
+        answer = self._workbench.match(self._method, self._reference, picture)
+        return self._full_match(shot, answer.outcome)
 
-    def _match(self, shot: Shot, what: str) -> FullMatch | None:
-        picture = Picture(f'{self._film}, {what} {shot.number}', shot.image)
-        outcome = self._workbench.match(self._method, self._reference, picture).outcome
+    def _full_match(self, shot: Shot, outcome: MatchOutcome) -> FullMatch | None:
         if outcome.verdict.status is not Status.OK:
             return None
-        prepared = self._workbench.reference(self._method, self._reference)
+        prepared = self._named.reference
         return FullMatch(
             shot.stamp,
             shot.image,
@@ -313,6 +332,7 @@ class FullMatches:
             outcome.correspondences,
             prepared.box,
             prepared.counting_area,
+            self._named.id,
         )
 
 
