@@ -1,5 +1,6 @@
 """The stream: a reference that was prepared once, sought in one frame after the other."""
 
+from niom_ros.matching.pipeline import Clue
 from niom_ros.matching.pipeline import Look
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import Reference
@@ -21,7 +22,15 @@ class Stream:
 
     def find(self, view: View) -> Attempt:
         """Find the reference in a frame."""
+        return self._find(view, None)
+
+    def find_near(self, view: View) -> Attempt:
+        """Find it in a frame in which it was followed to where it truly is."""
+        way = self._options.weighting.kind
+        return self._find(view, Clue(self._reference, way, view.picture_to_image, followed=True))
+
+    def _find(self, view: View, clue: Clue | None) -> Attempt:
         look = Look(view.image)
-        (outcome,) = self._pipeline.match_all([self._reference], look, self._options)
+        (outcome,) = self._pipeline.match_all([self._reference], look, self._options, clue)
         self.last = Attempt(outcome, look.seconds, look)
         return self.last

@@ -29,7 +29,7 @@ from niom_ros.virtual_scene import View
 
 CAMERA_STEP = 1 / 30  # seconds
 FOLLOWED = 5  # frames in a row, in each round
-FULL, TRACKED = 'full match', 'tracked frames'
+FULL, GUIDED, TRACKED = 'full match', 'full match guided by the track', 'tracked frames'
 
 
 class Following:
@@ -96,16 +96,19 @@ def measure_tracking(
         return Findings(left_out={'full_over_tracked': 'the photo was not found to begin with'})
     tasks: dict[str, Callable[[int], object]] = {
         FULL: lambda number: stream.find(views[frames_of(number)[-1]]),
+        GUIDED: lambda number: stream.find_near(views[frames_of(number)[-1]]),
         TRACKED: following.follow,
     }
     laps = in_turn(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
-    full = seconds_of(laps[FULL])
+    full, guided = seconds_of(laps[FULL]), seconds_of(laps[GUIDED])
     tracked = [seconds / FOLLOWED for seconds in seconds_of(laps[TRACKED])]
     errors = following.errors()
-    ratio = Spread.of_ratios(full, tracked)
+    ratio, saved = Spread.of_ratios(full, tracked), Spread.of_ratios(full, guided)
     values = {
         'ratio': asdict(ratio),
+        'full_over_guided': asdict(saved),
         'full_seconds': spread(full),
+        'guided_seconds': spread(guided),
         'tracked_seconds': spread(tracked),
         'lost_frames': following.lost(),
         'corner_error': spread(errors) if errors else None,
@@ -115,7 +118,9 @@ def measure_tracking(
         ('what', 'value'),
         [
             ('full / tracked', str(ratio)),
+            ('full / guided by the track', str(saved)),
             ('full match in ms', milliseconds(full)),
+            ('full match guided by the track in ms', milliseconds(guided)),
             ('tracked frame in ms', milliseconds(tracked)),
             ('frames in which it was lost', str(following.lost())),
         ],
