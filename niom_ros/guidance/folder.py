@@ -38,6 +38,8 @@ from niom_ros.guidance.references import MOST_OBJECTS
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.images import read_image
 from niom_ros.matching.images import reason
+from niom_ros.named_files import FileRefused
+from niom_ros.named_files import opened_file
 from niom_ros.pages.reading import read_reference_picture
 from niom_ros.semantics.scene import MarkedObject
 
@@ -221,15 +223,15 @@ def read_reference(path: str | Path) -> GivenReference:
 def read_description(file: Path) -> Mapping[str, Any]:
     """Return the content of a YAML file that describes a reference."""
     try:
-        with file.open('rb') as stream:
+        with opened_file(file) as stream:
             content = stream.read(LARGEST_YAML + 1)
         if len(content) > LARGEST_YAML:
             raise BadReference(f'{file} has more than {LARGEST_YAML} bytes: it is no description')
         described = yaml.safe_load(content)
+    except FileRefused as error:
+        raise BadReference(str(error)) from None
     except UserError:
         raise
-    except OSError as error:
-        raise BadReference(f'{file} cannot be read: {reason(error)}') from None
     except Exception as error:  # PyYAML raises anything from IndexError to RecursionError
         raise BadReference(f'{file} is not valid YAML: {reason(error)}') from None
     if not isinstance(described, dict):
