@@ -1,0 +1,60 @@
+"""Values that a client sets for parameters of the running node."""
+
+from chosen import Chosen
+import rclpy
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from niom_ros.nodes.parameters import declare
+from niom_ros.nodes.parameters import read
+from niom_ros.nodes.parameters import refuse_wrong_values
+from niom_ros.parameters import guide_options_of
+from niom_ros.parameters import MATCHER_PARAMETERS
+
+INPUTS = 20_000
+
+rclpy.init(args=['--ros-args', '--disable-rosout-logs'])
+_node = Node('fuzzed', enable_rosout=False, start_parameter_services=False)
+declare(_node, MATCHER_PARAMETERS, read_only=False)
+refuse_wrong_values(_node, MATCHER_PARAMETERS, lambda known: 'start' if known.at_start else '')
+_start = {each.name for each in MATCHER_PARAMETERS if each.at_start}
+_values = read(_node, MATCHER_PARAMETERS)
+
+
+def seeds() -> list[bytes]:
+    return [bytes([kind]) * 40 for kind in range(0, 256, 9)]
+
+
+def attempt(data: bytes) -> None:
+    chosen = Chosen(data)
+    changes = [change(chosen) for _ in range(chosen.integer(1, 3))]
+    if chosen.chance():
+        _node.set_parameters(changes)
+    else:
+        _node.set_parameters_atomically(changes)
+    after = read(_node, MATCHER_PARAMETERS)
+    for known in MATCHER_PARAMETERS:
+        assert known.problem_with(after[known.name]) == ''
+        assert type(after[known.name]) is type(_values[known.name])
+        assert known.name not in _start or after[known.name] == _values[known.name]
+    guide_options_of(after)
+
+
+def change(chosen: Chosen) -> Parameter:
+    known = chosen.pick(MATCHER_PARAMETERS)
+    kind = chosen.pick(tuple(Parameter.Type))
+    number = chosen.number()
+    whole = int(number) if abs(number) < 2**62 else 0
+    value = {
+        Parameter.Type.NOT_SET: None,
+        Parameter.Type.BOOL: chosen.chance(),
+        Parameter.Type.INTEGER: whole,
+        Parameter.Type.DOUBLE: float(number),
+        Parameter.Type.STRING: chosen.pick((*map(str, known.choices), chosen.text())),
+        Parameter.Type.BYTE_ARRAY: [chosen.bytes(1)],
+        Parameter.Type.BOOL_ARRAY: [chosen.chance()],
+        Parameter.Type.INTEGER_ARRAY: [whole] * chosen.integer(0, 3),
+        Parameter.Type.DOUBLE_ARRAY: [float(number)] * chosen.integer(0, 3),
+        Parameter.Type.STRING_ARRAY: [chosen.text()] * chosen.integer(0, 3),
+    }[kind]
+    return Parameter(known.name, kind, value)
