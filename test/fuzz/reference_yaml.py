@@ -40,10 +40,10 @@ def seeds() -> list[bytes]:
         b'image: a.png\nregion: [1e400, 0x10, 1_0, 0o7]\nlabel: 2001-01-01 01:01:01',
         b'image: a.png\nphysical_width: !!python/object/apply:os.system ["true"]',
         b'image: ../../../dev/zero',
-        b'[' * 5000,
-        b'{a: ' * 2000,
+        b'[' * 1500,
+        b'{a: ' * 1500,
         bomb.encode(),
-        b'image: a.png\nlabel: ' + b'x' * 100_000,
+        b'image: a.png\nlabel: ' + b'x' * 3_000,
         b'image: a.png\n? [a, b]\n: c\n<<: {label: x}',
     ]
 
