@@ -113,10 +113,28 @@ def test_a_picture_that_claims_too_much_is_refused(data, words):
         message_to_rgb(CompressedImage(data=array('B', data)))
 
 
-@pytest.mark.parametrize('name', ['nested', 'doubled'])
-def test_yaml_that_grows_is_refused(tmp_path, name):
+def test_yaml_that_grows_is_refused(tmp_path):
     file = tmp_path / 'a.yaml'
-    seeds = {'nested': b'[' * 100_000, 'doubled': reference_yaml.seeds()[7]}
-    file.write_bytes(seeds[name])
-    with pytest.raises(BadReference):
+    file.write_bytes(reference_yaml.seeds()[7])
+    with pytest.raises(BadReference, match='unknown field'):
         read_reference(file)
+
+
+@pytest.mark.parametrize(
+    'content', [b'[' * 1_500, b'[' * 10**6, b'{[' * 10**5, b'\0['.join([b''] * 99)]
+)
+def test_nested_yaml_is_refused_before_it_is_parsed(tmp_path, monkeypatch, content):
+    """Found by the fuzz: PyYAML took more than a second for 1500 brackets, and 20 s if watched."""
+    monkeypatch.setattr('yaml.safe_load', lambda _: pytest.fail('it was parsed'))
+    file = tmp_path / 'a.yaml'
+    file.write_bytes(content)
+    with pytest.raises(BadReference, match='more than 20 brackets in brackets'):
+        read_reference(file)
+
+
+def test_a_description_may_have_many_brackets_but_not_in_each_other(tmp_path):
+    file = tmp_path / 'a.yaml'
+    (tmp_path / 'a.png').write_bytes(pictures.damaged_pictures()[0])
+    marks = ', '.join(f'"[{number}": [1, 2]' for number in range(15))
+    file.write_text(f'image: a.png\nlandmarks: {{{marks}}}\nlabel: "]]]]"')
+    assert len(read_reference(file).landmarks) == 15

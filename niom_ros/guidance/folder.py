@@ -19,6 +19,7 @@ import fcntl
 import hashlib
 import math
 from pathlib import Path
+import re
 from typing import Any
 from typing import IO
 from urllib.parse import quote
@@ -50,6 +51,7 @@ YAML_SUFFIXES = ('.yaml', '.yml')
 PICTURE_FIELDS = ('image', 'mask')
 LOCK = '.lock'
 LARGEST_YAML = 1_000_000  # bytes
+DEEPEST_YAML = 20  # brackets in brackets; a description has three
 SIMPLE = (str, int, float, bool)  # values of YAML that are not built of others
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
@@ -227,6 +229,7 @@ def read_description(file: Path) -> Mapping[str, Any]:
             content = stream.read(LARGEST_YAML + 1)
         if len(content) > LARGEST_YAML:
             raise BadReference(f'{file} has more than {LARGEST_YAML} bytes: it is no description')
+        check_nesting(content, file)
         described = yaml.safe_load(content)
     except FileRefused as error:
         raise BadReference(str(error)) from None
@@ -242,6 +245,17 @@ def read_description(file: Path) -> Mapping[str, Any]:
             f'{file} has the unknown field {unknown[0][:40]}: use {", ".join(FIELDS)}'
         )
     return described
+
+
+def check_nesting(content: bytes, file: Path) -> None:
+    """Refuse brackets in brackets in brackets: PyYAML looks at all that are open, at each step."""
+    depth = 0
+    for bracket in re.findall(rb'[][{}]', content):
+        depth = depth + 1 if bracket in b'[{' else max(0, depth - 1)
+        if depth > DEEPEST_YAML:
+            raise BadReference(
+                f'{file} has more than {DEEPEST_YAML} brackets in brackets: it is no description'
+            )
 
 
 def described_by(given: GivenReference) -> dict[str, Any]:

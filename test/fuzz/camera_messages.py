@@ -3,6 +3,7 @@
 from array import array
 
 from chosen import Chosen
+from chosen import noises
 import cv2
 import numpy as np
 from pictures import damaged_pictures
@@ -22,7 +23,7 @@ MODELS = ('plumb_bob', 'rational_polynomial', 'equidistant', '', 'other')
 
 def seeds() -> list[bytes]:
     compressed = [b'\0' + data for data in damaged_pictures()]
-    return [*compressed, *(bytes([kind]) + bytes(range(200)) for kind in (1, 2))]
+    return [*compressed, *(bytes([kind]) + noise for noise in noises(20) for kind in (1, 3))]
 
 
 def attempt(data: bytes) -> None:

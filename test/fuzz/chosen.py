@@ -1,12 +1,19 @@
 """Choices that the bytes of an input make: a mutated input is a slightly different choice."""
 
 from collections.abc import Sequence
+import random
 import struct
 from typing import TypeVar
 
 T = TypeVar('T')
 ODD_NUMBERS = (0, 1, -1, 0.5, 255, 256, 1e-30, 1e30, 2**31 - 1, 2**32, 2**63, -(2**31), 60_000)
 ODD_FLOATS = (float('nan'), float('inf'), -float('inf'))
+
+
+def noises(count: int, length: int = 400) -> list[bytes]:
+    """Return inputs that choose without a pattern, the same ones each time."""
+    chance = random.Random(0)
+    return [chance.randbytes(length) for _ in range(count)]
 
 
 class Chosen:

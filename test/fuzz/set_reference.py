@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 from camera_messages import raw_image
 from chosen import Chosen
+from chosen import noises
 from niom_ros.msg import DetectedObject
 from niom_ros.srv import SetReference
 import numpy as np
@@ -65,7 +66,7 @@ ReferenceServices(_node)
 
 
 def seeds() -> list[bytes]:
-    return [bytes([kind]) + bytes(range(255)) * 3 for kind in range(6)]
+    return noises(30)
 
 
 def attempt(data: bytes) -> None:
