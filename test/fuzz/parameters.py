@@ -45,15 +45,17 @@ def attempt(data: bytes) -> None:
 
 def change(chosen: Chosen) -> Parameter:
     known = chosen.pick(MATCHER_PARAMETERS)
-    kind = chosen.pick(tuple(Parameter.Type))
+    own = _node.get_parameter(known.name).type_
+    kind = own if chosen.chance(0.8) else chosen.pick(tuple(Parameter.Type))
     number = chosen.number()
     whole = int(number) if abs(number) < 2**62 else 0
+    allowed = chosen.pick(tuple(map(str, known.choices)) or ('',))
     value = {
         Parameter.Type.NOT_SET: None,
         Parameter.Type.BOOL: chosen.chance(),
         Parameter.Type.INTEGER: whole,
         Parameter.Type.DOUBLE: float(number),
-        Parameter.Type.STRING: chosen.pick((*map(str, known.choices), chosen.text())),
+        Parameter.Type.STRING: allowed if chosen.chance() else chosen.text(),
         Parameter.Type.BYTE_ARRAY: [chosen.bytes(1)],
         Parameter.Type.BOOL_ARRAY: [chosen.chance()],
         Parameter.Type.INTEGER_ARRAY: [whole] * chosen.integer(0, 3),
