@@ -37,12 +37,13 @@ class Parameter:
     """Something that users can set."""
 
     name: str
-    default: bool | int | float | str
+    default: bool | int | float | str | tuple[str, ...]
     description: str
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str | int, ...] = ()
     live: bool = False  # may change while a node works
+    at_start: bool = False  # never changes: whoever reaches the node must not move it elsewhere
 
     def problem_with(self, value: Any) -> str:
         """Return why a value is refused, or '' if it is fine."""
@@ -108,11 +109,13 @@ NETWORK_PARAMETERS = (
         'detector_path',
         Settings.detector_path,
         'Model file of an onnx or ultralytics detector.',
+        at_start=True,
     ),
     Parameter(
         'detector_labels',
         Settings.detector_labels,
         'Text file with one label a line, for an onnx detector that does not tell its own.',
+        at_start=True,
     ),
     Parameter(
         'detector_threshold',
@@ -142,6 +145,7 @@ NETWORK_PARAMETERS = (
         'clip_path',
         Settings.clip_path,
         'Checkpoint of open_clip that compares labels; empty: tables and MiniLM.',
+        at_start=True,
     ),
     Parameter(
         'clip_model',
@@ -294,6 +298,7 @@ MATCHER_NODE_PARAMETERS = (
         'autostart',
         True,
         'Configure and activate the node at its start; else ros2 lifecycle does.',
+        at_start=True,
     ),
     Parameter(
         'threads',
@@ -306,16 +311,25 @@ MATCHER_NODE_PARAMETERS = (
         'reference_path',
         '',
         'Image or YAML file to look for from the start; empty: wait for ~/set_reference.',
+        at_start=True,
     ),
     Parameter(
         'reference_folder',
         '',
         'Folder whose images and YAML files are references from the start; empty: none.',
+        at_start=True,
     ),
     Parameter(
         'keep_references',
         False,
         'Write references that are set, selected or removed to reference_folder.',
+        at_start=True,
+    ),
+    Parameter(
+        'reference_folders',
+        ('~',),
+        'Folders in which ~/set_reference may name files, none hidden; one empty name: no files.',
+        at_start=True,
     ),
     Parameter(
         'image_transport',

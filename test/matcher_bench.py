@@ -79,6 +79,7 @@ class Bench:
             int: ('PARAMETER_INTEGER', 'integer_value'),
             float: ('PARAMETER_DOUBLE', 'double_value'),
             str: ('PARAMETER_STRING', 'string_value'),
+            list: ('PARAMETER_STRING_ARRAY', 'string_array_value'),
         }
         kind, field = kinds[type(value)]
         request = SetParameters.Request()

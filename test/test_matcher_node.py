@@ -46,7 +46,8 @@ from niom_ros.virtual_scene import example_photo
 def bench(tmp_path_factory):
     with ros_network() as node:
         log = tmp_path_factory.mktemp('matcher') / 'log.txt'
-        with running('matcher_node', log, *FAST) as process:
+        files = ('-p', f'reference_folders:=[{tmp_path_factory.getbasetemp()}]')
+        with running('matcher_node', log, *files, *FAST) as process:
             bench = Bench(node, process)
             bench.wait_until_connected()
             yield bench
@@ -283,6 +284,25 @@ def test_a_reference_from_a_page_of_a_blueprint(bench, tmp_path):
     assert answer.success, answer.message
     assert (answer.width, answer.height) == (1169, 827)
     assert answer.warnings[0] == 'left out of page 0: frame'
+
+
+def test_a_client_cannot_lead_the_node_out_of_its_folders(bench, with_reference, coffee_file):
+    outside = bench.set_reference(path='/etc/hostname')
+    climbing = bench.set_reference(path=f'{coffee_file.parent}/../../../../etc/hostname')
+    endless = bench.set_reference(path='x' * 1_000_000)
+    for refused in (outside, climbing, endless):
+        assert refused.error == SetReference.Response.BAD_REQUEST
+        assert "still looking for 'cup'" in refused.message
+        assert len(refused.message) < 1000
+    assert 'outside of reference_folders' in outside.message
+    for name in ('reference_path', 'reference_folder', 'detector_path', 'clip_path'):
+        answer = bench.set_parameter(name, str(coffee_file.parent))
+        assert not answer.successful
+        assert answer.reason == f'{name} only counts at the start: set it in the parameter file'
+    assert not bench.set_parameter('keep_references', True).successful
+    for value in (['/'], []):
+        answer = bench.set_parameter('reference_folders', value)
+        assert 'only counts at the start' in answer.reason
 
 
 def test_a_reference_from_a_file_or_from_the_camera(bench, coffee_file, view):

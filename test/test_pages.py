@@ -385,7 +385,8 @@ def test_an_image_has_no_resolution_to_choose(read, coffee_file):
 def test_threads_may_read_pages_at_once(tmp_path):
     file = tmp_path / 'plate.pdf'
     file.write_bytes(as_pdf(plate()))
-    expected = draw_page(file, 'pdf', 0, FAST).image
+    with file.open('rb') as stream:
+        expected = draw_page(stream, 'pdf', 0, FAST).image
     file = tmp_path / 'page.pdf'
     file.write_bytes(as_pdf(blueprint()))
     seen = []
@@ -678,7 +679,7 @@ def test_the_pieces_to_leave_out_are_looked_at_once(tmp_path):
 
     file = tmp_path / 'page.pdf'
     file.write_bytes(as_pdf(blueprint()))
-    with pdf_page(file, 0) as page:
+    with pdf_page(file.read_bytes(), 0) as page:
         pieces = Watched(range(5, 25))
         page.picture_without(pieces, (100, 70))
     assert pieces.times == 1

@@ -106,6 +106,7 @@ def test_the_running_node_has_the_parameters_of_the_table(offered):
             int: value.integer_value,
             float: value.double_value,
             str: value.string_value,
+            tuple: tuple(value.string_array_value),
         }[type(table[name].default)]
         assert given == table[name].default
 
@@ -120,7 +121,9 @@ def shown(parameter):
     default = repr('') if parameter.default == '' else str(parameter.default)
     if isinstance(parameter.default, bool):
         default = default.lower()
-    live = 'yes' if parameter.live else 'no'
+    if isinstance(parameter.default, tuple):
+        default = str(list(parameter.default))
+    live = 'start' if parameter.at_start else 'yes' if parameter.live else 'no'
     return [f'`{parameter.name}`', f'`{default}`', allowed, live, parameter.description]
 
 

@@ -19,6 +19,7 @@ import fcntl
 import hashlib
 import math
 from pathlib import Path
+import re
 from typing import Any
 from typing import IO
 from urllib.parse import quote
@@ -38,6 +39,8 @@ from niom_ros.guidance.references import MOST_OBJECTS
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.images import read_image
 from niom_ros.matching.images import reason
+from niom_ros.named_files import FileRefused
+from niom_ros.named_files import opened_file
 from niom_ros.pages.reading import read_reference_picture
 from niom_ros.semantics.scene import MarkedObject
 
@@ -48,6 +51,7 @@ YAML_SUFFIXES = ('.yaml', '.yml')
 PICTURE_FIELDS = ('image', 'mask')
 LOCK = '.lock'
 LARGEST_YAML = 1_000_000  # bytes
+DEEPEST_YAML = 20  # brackets in brackets; a description has three
 SIMPLE = (str, int, float, bool)  # values of YAML that are not built of others
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
@@ -221,15 +225,16 @@ def read_reference(path: str | Path) -> GivenReference:
 def read_description(file: Path) -> Mapping[str, Any]:
     """Return the content of a YAML file that describes a reference."""
     try:
-        with file.open('rb') as stream:
+        with opened_file(file) as stream:
             content = stream.read(LARGEST_YAML + 1)
         if len(content) > LARGEST_YAML:
             raise BadReference(f'{file} has more than {LARGEST_YAML} bytes: it is no description')
+        check_nesting(content, file)
         described = yaml.safe_load(content)
+    except FileRefused as error:
+        raise BadReference(str(error)) from None
     except UserError:
         raise
-    except OSError as error:
-        raise BadReference(f'{file} cannot be read: {reason(error)}') from None
     except Exception as error:  # PyYAML raises anything from IndexError to RecursionError
         raise BadReference(f'{file} is not valid YAML: {reason(error)}') from None
     if not isinstance(described, dict):
@@ -240,6 +245,17 @@ def read_description(file: Path) -> Mapping[str, Any]:
             f'{file} has the unknown field {unknown[0][:40]}: use {", ".join(FIELDS)}'
         )
     return described
+
+
+def check_nesting(content: bytes, file: Path) -> None:
+    """Refuse brackets in brackets in brackets: PyYAML looks at all that are open, at each step."""
+    depth = 0
+    for bracket in re.findall(rb'[][{}]', content):
+        depth = depth + 1 if bracket in b'[{' else max(0, depth - 1)
+        if depth > DEEPEST_YAML:
+            raise BadReference(
+                f'{file} has more than {DEEPEST_YAML} brackets in brackets: it is no description'
+            )
 
 
 def described_by(given: GivenReference) -> dict[str, Any]:

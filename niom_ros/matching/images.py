@@ -2,7 +2,7 @@
 
 import io
 from pathlib import Path
-import stat
+from typing import BinaryIO
 import warnings
 
 import numpy as np
@@ -10,8 +10,15 @@ from PIL import Image
 from PIL import ImageOps
 
 from niom_ros.errors import UserError
+from niom_ros.named_files import FileRefused
+from niom_ros.named_files import LARGEST_FILE
+from niom_ros.named_files import opened_file
+from niom_ros.named_files import reason
 
 MAX_PIXELS = 50_000_000  # a 48 megapixel photo; more is a mistake or an attack
+# What a few bytes can ask for many times over, so that decoding would not end.
+MOST_SCANS = 100  # of a JPEG file; a progressive photo has about ten
+MOST_ANIMATED_PIXELS = 500_000_000  # of the frames before the one that is wanted
 
 
 # Pillow knows many more; some of them start other programs.
@@ -39,49 +46,45 @@ def check_size(width: int, height: int) -> None:
 
 def read_image(path: str | Path, page: int = 0) -> np.ndarray:
     """Read an image file as RGB; transparent parts become white, like paper."""
-    path = regular_file(path)
     try:
-        return decoded(path, page, as_the_camera_was_held=True)
+        with opened_file(path) as stream:
+            return read_image_from(stream, page)
+    except FileRefused as error:
+        raise ImageError(str(error)) from None
     except ImageError as error:
         raise ImageError(f'{path}: {error}') from None
-    except PermissionError:
-        raise ImageError(f'{path} may not be read by this user: change its permissions') from None
 
 
-def regular_file(path: str | Path) -> Path:
-    """Return the path of a file that can be opened without waiting, its home folder filled in."""
-    path = Path(path)
-    try:
-        path = path.expanduser()
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        raise ImageError(f'there is no file {path} on this machine') from None
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ImageError(f'cannot look at {path}: {reason(error)}') from None
-    if stat.S_ISDIR(mode):
-        raise ImageError(f'{path} is a folder: name an image file in it')
-    if not stat.S_ISREG(mode):
-        raise ImageError(f'{path} is not a regular file')
-    return path
+def read_image_from(stream: BinaryIO, page: int) -> np.ndarray:
+    """Read an open image file, turned as the camera was held."""
+    return decoded(stream, page, as_the_camera_was_held=True)
 
 
 def decode_image(data: bytes) -> np.ndarray:
     """Return a picture that came as the bytes of a file, as it was recorded."""
+    if len(data) > LARGEST_FILE:
+        raise ImageError(
+            f'the image has {len(data) / 1e6:.0f} MB, more than the limit of '
+            f'{LARGEST_FILE // 10**6} MB: scale it down'
+        )
     return decoded(io.BytesIO(data), page=0, as_the_camera_was_held=False)
 
 
-def decoded(source: Path | io.BytesIO, page: int, as_the_camera_was_held: bool) -> np.ndarray:
+def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.ndarray:
     """Decode a picture, once it is known to be neither too large nor of a strange format."""
     try:
+        check_beginning(source)
         # The size is checked below, with our own limit: Pillow's warning would only add noise.
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', Image.DecompressionBombWarning)
             with Image.open(source, formats=FORMATS) as image:
                 check_size(*image.size)
-                image.seek(page)
+                if image.format == 'JPEG':
+                    check_scans(source)
+                go_to_page(image, page)
                 check_size(*image.size)
                 return to_rgb(ImageOps.exif_transpose(image) if as_the_camera_was_held else image)
-    except (ImageError, PermissionError):
+    except ImageError:
         raise
     except EOFError:
         raise ImageError(f'there is no page {page} (the first is 0)') from None
@@ -94,6 +97,44 @@ def decoded(source: Path | io.BytesIO, page: int, as_the_camera_was_held: bool) 
         raise ImageError(f'not an image of a known format: use {", ".join(FORMATS)}') from None
     except Exception as error:  # decoders raise anything from struct.error to MemoryError
         raise ImageError(f'damaged, or cannot be read: {reason(error)}') from None
+
+
+def check_beginning(source: BinaryIO) -> None:
+    """Refuse a WebP picture that is too large: Pillow takes memory for it on opening already."""
+    head = source.read(30)
+    source.seek(0)
+    if head[:4] != b'RIFF' or head[8:12] != b'WEBP' or len(head) < 30:
+        return
+    kind, body = head[12:16], head[20:]
+    if kind == b'VP8X':
+        width, height = (int.from_bytes(body[at : at + 3], 'little') + 1 for at in (4, 7))
+    elif kind == b'VP8L':
+        bits = int.from_bytes(body[1:5], 'little')
+        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    else:
+        width, height = (int.from_bytes(body[at : at + 2], 'little') & 0x3FFF for at in (6, 8))
+    check_size(width, height)
+
+
+def check_scans(source: BinaryIO) -> None:
+    """Refuse a JPEG picture that is drawn over and over: each scan may take as long as a photo."""
+    place = source.tell()
+    source.seek(0)
+    scans, last = 0, b''
+    while chunk := source.read(1 << 20):
+        scans += (last + chunk).count(b'\xff\xda')
+        last = chunk[-1:]
+    source.seek(place)
+    if scans > MOST_SCANS:
+        raise ImageError(f'it has more than {MOST_SCANS} scans: save it again')
+
+
+def go_to_page(image: Image.Image, page: int) -> None:
+    """Turn to a page; an animation is decoded frame by frame up to it."""
+    width, height = image.size
+    if image.format != 'TIFF' and page * width * height > MOST_ANIMATED_PIXELS:
+        raise ImageError(f'page {page} is too far into an animation: save it as a picture')
+    image.seek(page)
 
 
 def to_rgb(image: Image.Image) -> np.ndarray:
@@ -113,9 +154,3 @@ def to_8_bits(pixels: np.ndarray) -> np.ndarray:
     largest = int(pixels.max(initial=0))
     used = next(bits for bits in (8, 10, 12, 14, 16) if largest < 1 << bits)
     return (pixels >> (used - 8)).astype(np.uint8)
-
-
-def reason(error: Exception) -> str:
-    """Return what an error says, or at least what it is."""
-    text = getattr(error, 'strerror', None) or str(error) or type(error).__name__
-    return ' '.join(text.split())

@@ -212,8 +212,8 @@ class MatcherNode(LifecycleNode):
 
     def _why_fixed(self, parameter: Parameter) -> str:
         """Say why a parameter cannot change now, '' if it can."""
-        if parameter.name == 'autostart':
-            return 'autostart only counts at the start of the node: set it in its parameter file'
+        if parameter.at_start:
+            return f'{parameter.name} only counts at the start: set it in the parameter file'
         if parameter.live or self.state == 'unconfigured':
             return ''
         steps = ' and '.join(['deactivate', 'cleanup'] if self.state == 'active' else ['cleanup'])

@@ -16,12 +16,17 @@ from rclpy.node import Node
 from niom_ros.parameters import Parameter
 from niom_ros.settings import SettingsError
 
+EMPTY_LIST = ('',)  # of texts; one without any entry has no type in ROS
+
 
 def descriptor(parameter: Parameter, read_only: bool) -> ParameterDescriptor:
     """Return what `ros2 param describe` shows."""
+    # Not read-only where only the start counts: rclpy would refuse without saying what to do.
     described = ParameterDescriptor(
         name=parameter.name, description=parameter.description, read_only=read_only
     )
+    if parameter.at_start:
+        described.additional_constraints = 'only counts at the start'
     if parameter.choices:
         described.additional_constraints = f'one of: {parameter.listed_choices()}'
     if parameter.minimum is not None and parameter.maximum is not None:
@@ -39,15 +44,28 @@ def descriptor(parameter: Parameter, read_only: bool) -> ParameterDescriptor:
 def declare(node: Node, table: Iterable[Parameter], read_only: bool) -> None:
     """Declare all parameters of a table, refusing values that it does not allow."""
     for parameter in table:
+        default = parameter.default
+        described = descriptor(parameter, read_only)
         try:
+            if isinstance(default, tuple) and is_overridden_by_nothing(node, parameter.name):
+                default = EMPTY_LIST
             value = node.declare_parameter(
-                parameter.name, parameter.default, descriptor(parameter, read_only)
+                parameter.name, default, described, ignore_override=default is EMPTY_LIST
             ).value
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise SettingsError(str(error)) from None
+        if value is None:
+            raise SettingsError(f'parameter {parameter.name} is set to nothing: give it a value')
         problem = parameter.problem_with(value)
         if problem:
             raise SettingsError(f'parameter {problem}')
+
+
+def is_overridden_by_nothing(node: Node, name: str) -> bool:
+    """Tell whether a user gave an empty list: ROS takes that for no value, of no type."""
+    given = node.declare_parameter(name, EMPTY_LIST).value
+    node.undeclare_parameter(name)
+    return given is None
 
 
 def refuse_wrong_values(

@@ -22,12 +22,14 @@ from niom_ros.matching.geometry import Box
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.msg import ReferenceInfo
+from niom_ros.named_files import FileForbidden
 from niom_ros.nodes.ros_messages import build
 from niom_ros.pages.reading import problem_with_dpi
 from niom_ros.pages.reading import ReferencePicture
 from niom_ros.srv import SetReference
 
 POOR_MATCHABILITY = 0.2
+LONGEST_PATH = 4096  # characters, as Linux has it
 KINDS = {SetReference.Request.KIND_PHOTO: False, SetReference.Request.KIND_DRAWING: True}
 
 
@@ -44,6 +46,8 @@ def check_request(request: SetReference.Request) -> None:
     pictures = [is_given(request.image), bool(request.path), request.use_current_frame]
     if pictures.count(True) != 1:
         raise BadReference('give exactly one of image, path and use_current_frame')
+    if len(request.path) > LONGEST_PATH:
+        raise BadReference(f'path has {len(request.path)} characters: use at most {LONGEST_PATH}')
     for field in ('page', 'page_dpi'):
         if getattr(request, field) and not request.path:
             raise BadReference(f'{field} is only for files: leave it 0')
@@ -167,6 +171,7 @@ ERRORS: tuple[tuple[type[Exception], str], ...] = (
     (TooPlain, 'TOO_PLAIN'),
     (ImageError, 'BAD_IMAGE'),
     (BadReference, 'BAD_REQUEST'),
+    (FileForbidden, 'BAD_REQUEST'),
 )
 
 

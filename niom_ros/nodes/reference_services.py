@@ -12,6 +12,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.rotation import Rotation
+from niom_ros.named_files import AllowedFolders
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.reference_request import check_request
 from niom_ros.nodes.reference_request import fill_answer
@@ -102,7 +103,8 @@ class ReferenceServices:
         self, request: SetReference.Request, response: SetReference.Response
     ) -> ReferencePicture:
         if request.path:
-            return read_reference_picture(request.path, request.page, request.page_dpi)
+            allowed = AllowedFolders.named(self._node.live.values['reference_folders'])
+            return read_reference_picture(request.path, request.page, request.page_dpi, allowed)
         if request.use_current_frame:
             return ReferencePicture(self._current_frame(response))
         return ReferencePicture(message_to_rgb(request.image))

@@ -1,10 +1,10 @@
 """The process in which a page is read, so that no file can stop or fill the one that asked.
 
-Started by read_apart(); its standard output is a line of JSON, and then the pixels of the picture.
+Started by read_apart(); its standard input is the file, its standard output a line of JSON, and
+then the pixels of the picture.
 """
 
 import json
-from pathlib import Path
 import resource
 import sys
 
@@ -16,12 +16,12 @@ MOST_SECONDS = 60  # of computing, in case nobody is left to end this process
 
 
 def main() -> None:
-    """Draw the page that the arguments name: file, kind, page, page_dpi."""
+    """Draw the page that the arguments name: kind, page, page_dpi."""
     limit(resource.RLIMIT_AS, MOST_MEMORY)
     limit(resource.RLIMIT_CPU, MOST_SECONDS)
-    file, kind, page, page_dpi = sys.argv[1:]
+    kind, page, page_dpi = sys.argv[1:]
     try:
-        picture = draw_page(Path(file), kind, int(page), float(page_dpi))
+        picture = draw_page(sys.stdin.buffer, kind, int(page), float(page_dpi))
         pixels = picture.image.tobytes()
     except MemoryError:
         answer({'error': 'takes too much memory to draw: simplify it, or give a picture of it'})

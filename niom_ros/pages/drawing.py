@@ -1,7 +1,8 @@
 """Pictures of PDF and SVG pages without their annotations, drawn in this process."""
 
 import math
-from pathlib import Path
+import os
+from typing import BinaryIO
 
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import MAX_PIXELS
@@ -19,17 +20,16 @@ LARGEST_PDF = 200_000_000  # bytes
 LARGEST_SVG = 30_000_000
 
 
-def draw_page(file: Path, kind: str, page: int, page_dpi: float) -> ReferencePicture:
+def draw_page(file: BinaryIO, kind: str, page: int, page_dpi: float) -> ReferencePicture:
     """Draw a page of a 'pdf' or 'svg' file; how long that takes, the file decides."""
     try:
         if kind == 'pdf':
-            check_bytes(file, LARGEST_PDF)
-            with pdf_page(file, page) as opened:
+            with pdf_page(content_of(file, LARGEST_PDF), page) as opened:
                 return drawn(opened, page, page_dpi)
-        check_bytes(file, LARGEST_SVG)
+        content = content_of(file, LARGEST_SVG)
         if page:
             raise ImageError(f'there is no page {page}: an SVG file has one page, 0')
-        return drawn(svg_page(file.read_bytes()), page, page_dpi)
+        return drawn(svg_page(content), page, page_dpi)
     except OSError as error:
         raise ImageError(f'it cannot be read: {reason(error)}') from None
     except (ArithmeticError, ValueError) as error:
@@ -38,14 +38,16 @@ def draw_page(file: Path, kind: str, page: int, page_dpi: float) -> ReferencePic
         ) from None
 
 
-def check_bytes(file: Path, most: int) -> None:
-    """Refuse a file that is too large to be a page."""
-    size = file.stat().st_size
+def content_of(file: BinaryIO, most: int) -> bytes:
+    """Return what is in a file, unless it is too large to be a page."""
+    size = os.fstat(file.fileno()).st_size
     if size > most:
         raise ImageError(
             f'it has {size / 1e6:.0f} MB, more than the limit of {most // 10**6} MB: '
             'export only the page that is needed'
         )
+    file.seek(0)
+    return file.read(most)
 
 
 def drawn(opened: PdfPage | SvgPage, page: int, page_dpi: float) -> ReferencePicture:

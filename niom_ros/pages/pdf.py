@@ -5,7 +5,6 @@ from collections.abc import Set
 from contextlib import contextmanager
 import ctypes
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,10 +158,10 @@ INVISIBLE_TEXT = 3  # as scanners put over a page so that it can be searched
 
 
 @contextmanager
-def pdf_page(file: Path, number: int) -> Iterator[PdfPage]:
+def pdf_page(content: bytes, number: int) -> Iterator[PdfPage]:
     """Open a page of a PDF file; not in two threads at once, PDFium does not allow it."""
     try:
-        document = pypdfium2.PdfDocument(file)
+        document = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
         raise ImageError(why_not_opened(error)) from None
     try:

@@ -7,13 +7,17 @@ import os
 from pathlib import Path
 import subprocess
 import sys
+from typing import BinaryIO
 
 import numpy as np
 
 from niom_ros.matching.images import ImageError
-from niom_ros.matching.images import read_image
+from niom_ros.matching.images import read_image_from
 from niom_ros.matching.images import reason
-from niom_ros.matching.images import regular_file
+from niom_ros.named_files import AllowedFolders
+from niom_ros.named_files import FileForbidden
+from niom_ros.named_files import FileRefused
+from niom_ros.named_files import opened_file
 
 DEADLINE = 30.0  # seconds for a page
 READER = ('-m', 'niom_ros.pages.child')
@@ -29,42 +33,48 @@ class ReferencePicture:
 
 
 def read_reference_picture(
-    path: str | Path, page: int = 0, page_dpi: float = 0.0
+    path: str | Path,
+    page: int = 0,
+    page_dpi: float = 0.0,
+    allowed: AllowedFolders | None = None,
 ) -> ReferencePicture:
     """Read an image, or draw a page of a PDF or SVG file without text, dimensions and frame.
 
-    With page_dpi 0 the longer side of a page becomes 1600 pixels.
+    With page_dpi 0 the longer side of a page becomes 1600 pixels. If folders are given, a file
+    outside of them raises FileForbidden.
     """
-    file = regular_file(path)
     problem = problem_with_dpi(page_dpi) or ('page is negative' if page < 0 else '')
     if problem:
         raise ImageError(problem)
     try:
-        kind = kind_of(file)
-        if kind != 'image':
-            return read_apart(file.absolute(), kind, page, page_dpi)
-        if page_dpi:
-            raise ImageError(
-                'an image has its pixels already, page_dpi is for PDF and SVG: leave it 0'
-            )
+        with opened_file(path, allowed) as stream:
+            kind = kind_of(stream, Path(path).suffix.lower())
+            if kind != 'image':
+                return read_apart(stream, kind, page, page_dpi)
+            if page_dpi:
+                raise ImageError(
+                    'an image has its pixels already, page_dpi is for PDF and SVG: leave it 0'
+                )
+            return ReferencePicture(read_image_from(stream, page))
+    except FileForbidden:
+        raise
+    except FileRefused as error:
+        raise ImageError(str(error)) from None
     except ImageError as error:
-        raise ImageError(f'{file}: {error}') from None
-    except PermissionError:
-        raise ImageError(f'{file} may not be read by this user: change its permissions') from None
+        raise ImageError(f'{path}: {error}') from None
     except OSError as error:
-        raise ImageError(f'{file} cannot be read: {reason(error)}') from None
-    return ReferencePicture(read_image(file, page))
+        raise ImageError(f'{path} cannot be read: {reason(error)}') from None
 
 
-def read_apart(file: Path, kind: str, page: int, page_dpi: float) -> ReferencePicture:
+def read_apart(stream: BinaryIO, kind: str, page: int, page_dpi: float) -> ReferencePicture:
     """Read a page in another process, which may take long or fail without harm to this one."""
-    command = [sys.executable, *READER, str(file), kind, str(page), str(page_dpi)]
+    command = [sys.executable, *READER, kind, str(page), str(page_dpi)]
     try:
         done = subprocess.run(
             command,
             cwd='/',  # not where the user is: Python looks for modules there first
             env=environment_of_reader(),
-            stdin=subprocess.DEVNULL,
+            stdin=stream,  # the file itself: its name may lead elsewhere by now
             capture_output=True,
             timeout=DEADLINE,
         )
@@ -101,18 +111,18 @@ def problem_with_dpi(page_dpi: float) -> str:
     return f'page_dpi is {page_dpi:g}: give pixels per inch, or 0 to have it chosen'
 
 
-def kind_of(file: Path) -> str:
+def kind_of(stream: BinaryIO, suffix: str) -> str:
     """Tell from its content whether a file is a 'pdf', an 'svg' or else an 'image'."""
-    with file.open('rb') as stream:
-        beginning = stream.read(BEGINNING)
+    beginning = stream.read(BEGINNING)
+    stream.seek(0)
     if b'%PDF-' in beginning[:1024]:
         return 'pdf'
     # Without zeros, UTF-16 reads like ASCII here.
     text = beginning.replace(b'\0', b'').lstrip(b'\xef\xbb\xbf\xff\xfe \t\r\n')
     if text.startswith(b'<') and b'<!doctype html' not in text.lower():
         return 'svg'
-    if beginning.startswith(b'\x1f\x8b') and file.suffix.lower() in ('.svgz', '.svg'):
+    if beginning.startswith(b'\x1f\x8b') and suffix in ('.svgz', '.svg'):
         raise ImageError('it is compressed: unpack it, for example with gunzip')
-    if file.suffix.lower() == '.svg' and b'<svg' in text:
+    if suffix == '.svg' and b'<svg' in text:
         return 'svg'
     return 'image'

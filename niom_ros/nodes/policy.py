@@ -1,0 +1,105 @@
+"""What a running node needs to be allowed to do, as a policy file of SROS 2.
+
+    python -m niom_ros.nodes.policy /matcher > matcher_policy.xml
+
+asks the ROS graph which topics and services the node of that name has right now, so it is right
+for its namespace, its remappings and its parameters. security/matcher_policy.xml is this for the
+node as it comes, with all that its parameters can switch on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+import sys
+import time
+from typing import NoReturn
+from xml.etree import ElementTree
+
+import rclpy
+from rclpy.node import Node
+
+# What tf2_ros adds to the node, where it is installed.
+TF_TOPICS = frozenset({'/tf'})
+SECONDS = 5.0  # until the graph is known
+
+
+@dataclass(frozen=True)
+class Interfaces:
+    """The names that a node uses, by what it does with them."""
+
+    subscribed: frozenset[str] = frozenset()
+    published: frozenset[str] = frozenset()
+    answered: frozenset[str] = frozenset()  # services that it offers
+    called: frozenset[str] = frozenset()  # services of others
+
+    def __or__(self, other: Interfaces) -> Interfaces:
+        return Interfaces(
+            self.subscribed | other.subscribed,
+            self.published | other.published,
+            self.answered | other.answered,
+            self.called | other.called,
+        )
+
+
+def interfaces_of(asking: Node, name: str, namespace: str) -> Interfaces:
+    """Return what the graph knows about a node now."""
+    queries = (
+        asking.get_subscriber_names_and_types_by_node,
+        asking.get_publisher_names_and_types_by_node,
+        asking.get_service_names_and_types_by_node,
+        asking.get_client_names_and_types_by_node,
+    )
+    return Interfaces(
+        *(frozenset(each for each, _ in query(name, namespace)) for query in queries)
+    )
+
+
+def policy_of(interfaces: Interfaces, name: str, namespace: str) -> str:
+    """Return the policy that allows a node just this, in an enclave named like the node."""
+    root = ElementTree.Element('policy', version='0.2.0')
+    path = f'{namespace.rstrip("/")}/{name}'
+    enclave = ElementTree.SubElement(
+        ElementTree.SubElement(root, 'enclaves'), 'enclave', path=path
+    )
+    profile = ElementTree.SubElement(
+        ElementTree.SubElement(enclave, 'profiles'), 'profile', ns=namespace, node=name
+    )
+    allow(profile, 'topic', 'subscribe', interfaces.subscribed)
+    allow(profile, 'topic', 'publish', interfaces.published)
+    allow(profile, 'service', 'reply', interfaces.answered)
+    allow(profile, 'service', 'request', interfaces.called)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def allow(profile: ElementTree.Element, kind: str, what: str, names: Iterable[str]) -> None:
+    """Add a list of names with which the node may do something."""
+    listed = sorted(names)
+    if listed:
+        group = ElementTree.SubElement(profile, f'{kind}s', {what: 'ALLOW'})
+        for each in listed:
+            ElementTree.SubElement(group, kind).text = each
+
+
+def main() -> NoReturn:
+    """Print the policy of a running node."""
+    if len(sys.argv) != 2 or not sys.argv[1].startswith('/'):
+        sys.exit('usage: python -m niom_ros.nodes.policy /NAMESPACE/NODE')
+    namespace, _, name = sys.argv[1].rpartition('/')
+    namespace = namespace or '/'
+    rclpy.init()
+    asking = rclpy.create_node('policy_writer')
+    ends = time.monotonic() + SECONDS
+    while time.monotonic() < ends:
+        rclpy.spin_once(asking, timeout_sec=0.1)
+    if (name, namespace) not in asking.get_node_names_and_namespaces():
+        sys.exit(f'there is no node {sys.argv[1]}: start it, and look with `ros2 node list`')
+    found = interfaces_of(asking, name, namespace) | Interfaces(published=TF_TOPICS)
+    print(policy_of(found, name, namespace), end='')
+    rclpy.try_shutdown()
+    sys.exit(0)
+
+
+if __name__ == '__main__':
+    main()

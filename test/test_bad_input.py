@@ -1,0 +1,140 @@
+"""Whatever comes in is refused with a reason, in bounded memory: the short form of the fuzz."""
+
+from array import array
+import math
+from pathlib import Path
+import re
+import subprocess
+import sys
+
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+import pytest
+
+CLONE = Path(__file__).resolve().parent.parent
+FUZZ = CLONE / 'test/fuzz'
+sys.path.insert(0, str(FUZZ))
+
+import camera_messages  # noqa: E402
+import pictures  # noqa: E402
+import reference_yaml  # noqa: E402
+import run  # noqa: E402
+from sensor_msgs.msg import CompressedImage  # noqa: E402
+
+from niom_ros.guidance.camera_images import message_to_rgb  # noqa: E402
+from niom_ros.guidance.folder import read_reference  # noqa: E402
+from niom_ros.guidance.references import BadReference  # noqa: E402
+from niom_ros.matching.images import ImageError  # noqa: E402
+from niom_ros.parameters import MATCHER_PARAMETERS  # noqa: E402
+
+INPUTS = 150
+
+
+@pytest.fixture(scope='module')
+def lines(tmp_path_factory):
+    """Run every target of the fuzz on seeds with random damage."""
+    failures = tmp_path_factory.mktemp('failures')
+    done = subprocess.run(
+        [sys.executable, FUZZ / 'run.py', '--inputs', str(INPUTS), '--failures', failures],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {line.split()[0]: line.split() for line in done.stdout.splitlines()[1:]}
+
+
+def test_every_target_takes_all_inputs_in_bounded_memory(lines):
+    assert set(lines) == set(run.WATCHED)
+    for _, inputs, _, megabytes, result in lines.values():
+        assert int(inputs) == INPUTS
+        assert int(megabytes) <= run.MOST_MEMORY
+        assert result == 'fine'
+
+
+def test_each_file_of_the_fuzz_is_a_target():
+    shared = {'chosen', 'pictures', 'run'}
+    assert {file.stem for file in FUZZ.glob('*.py')} - shared == set(run.WATCHED)
+
+
+def test_a_target_that_fails_is_told_and_its_input_kept(tmp_path, monkeypatch):
+    """The runner itself: an exception that is no UserError must not pass."""
+    broken = tmp_path / 'fuzz'
+    broken.mkdir()
+    for file in FUZZ.glob('*.py'):
+        (broken / file.name).write_bytes(file.read_bytes())
+    target = broken / 'model_store.py'
+    target.write_text(
+        re.sub(r'(def attempt.*\n)', r'\1    assert data != RIGHT\n', target.read_text())
+    )
+    done = subprocess.run(
+        [sys.executable, broken / 'run.py', '--inputs', '20', '--target', 'model_store',
+         '--failures', tmp_path / 'failures'],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert 'FAILED' in done.stdout and 'AssertionError' in done.stdout
+    assert (tmp_path / 'failures/model_store').read_bytes() == b'the right file'
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_camera_message(data):
+    camera_messages.attempt(data)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(reference_yaml.seeds()), st.binary(max_size=20), st.integers(0, 300))
+def test_any_bytes_are_a_reference_file(seed, inserted, place):
+    reference_yaml.attempt(seed[:place] + inserted + seed[place:])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from([each for each in MATCHER_PARAMETERS if each.minimum is not None]),
+    st.floats() | st.integers(),
+)
+def test_a_number_is_taken_exactly_when_it_lies_in_its_range(parameter, value):
+    inside = not math.isnan(value) and parameter.minimum <= value <= parameter.maximum
+    assert (parameter.problem_with(value) == '') == inside
+
+
+@pytest.mark.parametrize(
+    ('data', 'words'),
+    [
+        (pictures.png(60_000, 60_000), 'more pixels than the limit|60000 x 60000'),
+        (pictures.gif_of(60_000), 'more pixels than the limit|60000 x 60000'),
+        (pictures.tiff_of(60_000), 'more pixels than the limit|60000 x 60000'),
+    ],
+)
+def test_a_picture_that_claims_too_much_is_refused(data, words):
+    with pytest.raises(ImageError, match=words):
+        message_to_rgb(CompressedImage(data=array('B', data)))
+
+
+def test_yaml_that_grows_is_refused(tmp_path):
+    file = tmp_path / 'a.yaml'
+    file.write_bytes(reference_yaml.seeds()[7])
+    with pytest.raises(BadReference, match='unknown field'):
+        read_reference(file)
+
+
+@pytest.mark.parametrize(
+    'content', [b'[' * 1_500, b'[' * 10**6, b'{[' * 10**5, b'\0['.join([b''] * 99)]
+)
+def test_nested_yaml_is_refused_before_it_is_parsed(tmp_path, monkeypatch, content):
+    """Found by the fuzz: PyYAML took more than a second for 1500 brackets, and 20 s if watched."""
+    monkeypatch.setattr('yaml.safe_load', lambda _: pytest.fail('it was parsed'))
+    file = tmp_path / 'a.yaml'
+    file.write_bytes(content)
+    with pytest.raises(BadReference, match='more than 20 brackets in brackets'):
+        read_reference(file)
+
+
+def test_a_description_may_have_many_brackets_but_not_in_each_other(tmp_path):
+    file = tmp_path / 'a.yaml'
+    (tmp_path / 'a.png').write_bytes(pictures.damaged_pictures()[0])
+    marks = ', '.join(f'"[{number}": [1, 2]' for number in range(15))
+    file.write_text(f'image: a.png\nlandmarks: {{{marks}}}\nlabel: "]]]]"')
+    assert len(read_reference(file).landmarks) == 15

@@ -1,0 +1,202 @@
+"""Files that clients name: only regular ones in allowed folders, whatever their names lead to."""
+
+from contextlib import suppress
+import os
+from pathlib import Path
+
+import cv2
+from PIL import Image
+import pytest
+
+from niom_ros import named_files
+from niom_ros.matching import images
+from niom_ros.matching.images import ImageError
+from niom_ros.named_files import AllowedFolders
+from niom_ros.named_files import FileForbidden
+from niom_ros.named_files import FileRefused
+from niom_ros.named_files import opened_file
+from niom_ros.pages.reading import read_reference_picture
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return an allowed folder beside a secret one."""
+    (tmp_path / 'allowed/sub').mkdir(parents=True)
+    (tmp_path / 'allowed/sub/a.txt').write_text('inside')
+    (tmp_path / 'secret').mkdir()
+    (tmp_path / 'secret/a.txt').write_text('secret')
+    return tmp_path / 'allowed'
+
+
+def content(path, folder, **limits):
+    with opened_file(path, AllowedFolders.named([str(folder)]), **limits) as stream:
+        return stream.read()
+
+
+def test_a_file_in_an_allowed_folder_is_opened(folder, monkeypatch):
+    assert content(folder / 'sub/a.txt', folder) == b'inside'
+    monkeypatch.chdir(folder)
+    assert content('sub/a.txt', folder) == b'inside'
+    monkeypatch.setenv('HOME', str(folder))
+    assert content('~/sub/a.txt', '~') == b'inside'
+
+
+def test_links_inside_are_followed_and_those_that_lead_out_are_not(folder):
+    (folder / 'same.txt').symlink_to('sub/a.txt')
+    assert content(folder / 'same.txt', folder) == b'inside'
+    (folder / 'out.txt').symlink_to(folder.parent / 'secret/a.txt')
+    (folder / 'out').symlink_to(folder.parent / 'secret')
+    for name in ('out.txt', 'out/a.txt'):
+        with pytest.raises(FileForbidden, match='leads outside of reference_folders'):
+            content(folder / name, folder)
+
+
+def test_the_folder_itself_may_be_a_link(folder):
+    (folder.parent / 'link').symlink_to(folder)
+    for name in ('link/sub/a.txt', 'allowed/sub/a.txt'):
+        assert content(folder.parent / name, folder.parent / 'link') == b'inside'
+
+
+@pytest.mark.parametrize(
+    'name', ['../secret/a.txt', 'sub/../sub/a.txt', 'sub/../../secret/a.txt', '../nothing.txt']
+)
+def test_a_path_that_climbs_is_refused(folder, name):
+    with pytest.raises(FileForbidden, match=r"'\.\.'"):
+        content(f'{folder}/{name}', folder)
+
+
+def test_outside_it_is_not_told_whether_a_file_exists(folder):
+    said = set()
+    for name in ('secret/a.txt', 'secret/nothing.txt', 'nowhere/a.txt', 'allowed-too/a.txt'):
+        with pytest.raises(FileForbidden) as caught:
+            content(folder.parent / name, folder)
+        said.add(str(caught.value))
+    assert len(said) == 1
+    assert str(folder) in said.pop()
+
+
+def test_what_is_hidden_stays_hidden_unless_its_folder_is_named(folder):
+    hidden = folder / '.ssh/a.txt'
+    hidden.parent.mkdir()
+    hidden.write_text('key')
+    (folder / 'harmless.txt').symlink_to(hidden)
+    for path in (hidden, folder / 'harmless.txt'):
+        with pytest.raises(FileForbidden, match='hidden'):
+            content(path, folder)
+    assert content(hidden, hidden.parent) == b'key'
+
+
+@pytest.mark.parametrize('names', [(), ('',)])
+def test_without_folders_no_file_is_taken(folder, names):
+    with (
+        pytest.raises(FileForbidden, match='takes no files: send the picture as image'),
+        opened_file(folder / 'sub/a.txt', AllowedFolders.named(names)),
+    ):
+        pass
+
+
+def test_pipes_and_devices_are_not_opened(folder, monkeypatch):
+    os.mkfifo(folder / 'pipe')
+    opened = []
+    monkeypatch.setattr(Path, 'open', lambda *path: opened.append(path))
+    for path, allowed in ((folder / 'pipe', folder), ('/dev/zero', '/dev'), ('/dev/tty', '/dev')):
+        with pytest.raises(FileRefused, match='not a regular file'):
+            content(path, allowed)
+    with pytest.raises(FileRefused, match='is a folder'):
+        content(folder / 'sub', folder)
+    assert not opened
+
+
+def test_a_file_that_is_too_large_is_not_read(folder):
+    with (folder / 'sub/a.txt').open('wb') as file:
+        file.truncate(named_files.LARGEST_FILE + 1)
+    with pytest.raises(FileRefused, match='more than the limit of 500 MB'):
+        content(folder / 'sub/a.txt', folder)
+
+
+@pytest.mark.parametrize('swapped', ['file', 'folder'])
+def test_a_name_that_changes_between_check_and_use_gains_nothing(folder, monkeypatch, swapped):
+    check = named_files.check_kind
+
+    def swap(*arguments):
+        """Put a link to the secret in the place of what was checked."""
+        check(*arguments)
+        if swapped == 'file':
+            (folder / 'sub/a.txt').unlink()
+            (folder / 'sub/a.txt').symlink_to(folder.parent / 'secret/a.txt')
+        else:
+            (folder / 'sub').rename(folder / 'moved')
+            (folder / 'sub').symlink_to(folder.parent / 'secret')
+
+    monkeypatch.setattr(named_files, 'check_kind', swap)
+    assert content(folder / 'sub/a.txt', folder) == b'inside'
+    assert (folder / 'sub/a.txt').read_text() == 'secret'
+
+
+def test_a_page_is_read_from_the_file_that_was_checked(folder, monkeypatch):
+    """The process that draws gets the file, not a name that may lead elsewhere by then."""
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="{}">'
+    page = svg + '<path d="M9 9h70v9"/></svg>'
+    (folder / 'page.svg').write_text(page.format(90))
+    (folder.parent / 'secret/page.svg').write_text(page.format(45))
+    check = named_files.check_kind
+
+    def swap(*arguments):
+        check(*arguments)
+        (folder / 'page.svg').unlink()
+        (folder / 'page.svg').symlink_to(folder.parent / 'secret/page.svg')
+
+    monkeypatch.setattr(named_files, 'check_kind', swap)
+    allowed = AllowedFolders.named([str(folder)])
+    assert read_reference_picture(folder / 'page.svg', 0, 96.0, allowed).image.shape[0] == 90
+
+
+def test_no_file_stays_open(folder):
+    before = len(list(Path('/proc/self/fd').iterdir()))
+    for name in ('sub/a.txt', 'sub', 'nothing'):
+        with suppress(FileRefused):
+            content(folder / name, folder)
+    assert len(list(Path('/proc/self/fd').iterdir())) == before
+
+
+# What a few bytes of a picture can ask for
+
+
+def webp(kind, body):
+    return b'RIFF' + bytes(4) + b'WEBP' + kind + bytes(4) + body + bytes(40)
+
+
+@pytest.mark.parametrize(
+    'data',
+    [
+        webp(b'VP8X', bytes(4) + b'\x5f\xea\0' * 2),
+        webp(b'VP8L', b'\x2f' + (16_000 | 16_000 << 14).to_bytes(4, 'little')),
+        webp(b'VP8 ', bytes(3) + b'\x9d\x01\x2a' + (16_000).to_bytes(2, 'little') * 2),
+    ],
+)
+def test_a_large_webp_is_refused_before_pillow_sees_it(data, monkeypatch):
+    monkeypatch.setattr(images.Image, 'open', lambda *_, **__: pytest.fail('it was opened'))
+    with pytest.raises(ImageError, match='more than the limit of 50 million'):
+        images.decode_image(data)
+
+
+def test_a_jpeg_with_scans_without_end_is_refused(coffee):
+    data = cv2.imencode('.jpg', coffee, [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])[1].tobytes()
+    assert images.decode_image(data).shape == coffee.shape
+    scan = data[data.index(b'\xff\xda') : data.index(b'\xff\xda') + 200]
+    with pytest.raises(ImageError, match='more than 100 scans'):
+        images.decode_image(data[:-2] + scan * 100 + data[-2:])
+
+
+def test_a_far_page_of_an_animation_is_refused_before_it_is_decoded(tmp_path):
+    frames = [Image.new('L', (1000, 1000), grey) for grey in (0, 90, 180)]
+    frames[0].save(tmp_path / 'a.gif', save_all=True, append_images=frames[1:])
+    assert images.read_image(tmp_path / 'a.gif', 2)[0, 0, 0] == 180
+    with pytest.raises(ImageError, match='too far into an animation'):
+        images.read_image(tmp_path / 'a.gif', 501)
+
+
+def test_more_bytes_than_a_picture_needs_are_refused(monkeypatch):
+    monkeypatch.setattr(images, 'LARGEST_FILE', 1000)
+    with pytest.raises(ImageError, match='more than the limit'):
+        images.decode_image(bytes(1001))
