@@ -52,6 +52,7 @@ SOURCES = (
     'msg',
     'niom_ros',
     'rviz',
+    'security',
     'srv',
 )
 NOT_INSTALLED = ('__pycache__', 'environment')

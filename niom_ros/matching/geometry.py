@@ -278,6 +278,12 @@ def corner_error(found: np.ndarray, truth: np.ndarray, reference_box: Box) -> fl
     return float(np.linalg.norm(offsets, axis=1).mean())
 
 
+def outline_size(reference_to_image: np.ndarray, box: Box) -> float:
+    """Return how far the corners of a reference are from its middle in the image, on average."""
+    outline = warp_points(reference_to_image, box.corners())
+    return float(np.linalg.norm(outline - outline.mean(axis=0), axis=1).mean())
+
+
 def jacobian(homography: np.ndarray, point: np.ndarray) -> np.ndarray:
     """Return the 2 x 2 matrix by which a homography maps small steps around a point."""
     lifted = homography @ [*point, 1.0]

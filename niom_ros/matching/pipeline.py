@@ -31,12 +31,14 @@ from niom_ros.matching.features import Features
 from niom_ros.matching.features import SMALLEST_SIDE
 from niom_ros.matching.features import strongest
 from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.geometry import in_front
 from niom_ros.matching.geometry import judge
 from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import measure
+from niom_ros.matching.geometry import outline_size
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.homographies import warp_points
@@ -74,6 +76,7 @@ BY_INK = 'ink'
 ON_OBJECT = 'object'
 INK_AGREES = 'points of the drawing lie on edges'
 LONGEST_LOCK = 20  # images in a row in which something is sought only where it was before
+CLOSE = 0.1  # of the outline's size: corners may be so far from where they were followed to
 PART_MARGIN = 0.1  # of an expected outline's width and height, around it
 LEAST_MARGIN = 16.0  # pixels
 SMALLEST_PART = 64  # pixels in each direction: in less there is hardly anything to be matched
@@ -395,8 +398,9 @@ class Pipeline:
         )
         outcome = self._by_matches(clue.reference, closer, options, clue.way)
         look.scene = closer.scene
-        if outcome.verdict.status is not Status.OK:
-            return None
+        found = outcome.verdict.reference_to_image
+        if found is None or not is_close(found, clue.reference_to_image, clue.reference.box):
+            return None  # one of the two is wrong: the whole image tells which
         return replace(outcome, locked=clue.locked + 1)
 
     def _attempt(
@@ -671,6 +675,11 @@ def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | N
     if min(part.width, part.height) < SMALLEST_PART or part.area > LARGEST_PART * whole.area:
         return None
     return part
+
+
+def is_close(view: np.ndarray, expected: np.ndarray, box: Box) -> bool:
+    """Tell whether a reference was found about where it was expected."""
+    return corner_error(view, expected, box) <= CLOSE * outline_size(expected, box)
 
 
 def keypoint_step(most: int, wanted: float) -> int:

@@ -6,11 +6,10 @@ from threading import Lock
 
 import numpy as np
 
-from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import outline_size
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.homographies import warp_points
 from niom_ros.settings import Limits
 from niom_ros.tracking.frames import grey_frame
 from niom_ros.tracking.frames import GreyFrame
@@ -179,9 +178,3 @@ def catch_up(track: Track, frames: Sequence[GreyFrame], expected: np.ndarray | N
         position += stride
     if position < len(frames):
         track.follow(frames[-1])
-
-
-def outline_size(reference_to_image: np.ndarray, reference_box: Box) -> float:
-    """Return how far the corners of a reference are from its middle in the image, on average."""
-    outline = warp_points(reference_to_image, reference_box.corners())
-    return float(np.linalg.norm(outline - outline.mean(axis=0), axis=1).mean())
