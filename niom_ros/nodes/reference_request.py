@@ -22,6 +22,7 @@ from niom_ros.matching.geometry import Box
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.msg import ReferenceInfo
+from niom_ros.nodes.faults import explained
 from niom_ros.nodes.ros_messages import build
 from niom_ros.pages.reading import problem_with_dpi
 from niom_ros.pages.reading import ReferencePicture
@@ -175,4 +176,4 @@ def refusal(error: Exception, response_type: Any) -> tuple[int, str]:
     for kind, code in ERRORS:
         if isinstance(error, kind) and hasattr(response_type, code):
             return getattr(response_type, code), str(error)
-    return response_type.FAULT, f'the node failed: {error!r}'
+    return response_type.FAULT, f'the node failed: {explained(error)}'
