@@ -44,9 +44,12 @@ test: lint      ## check style, types and behaviour; ARGS='-k name' chooses test
 test-optional: setup  ## test with models under GPL or non-commercial licences
 	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m pytest -m optional $(ARGS)
 
+soak: setup     ## load a node for 20 minutes; ARGS='--minutes 3 --json FILE' for others
+	cd "$$CLONE" && "$$NIOM_ENV/bin/python" test/soak.py $(ARGS)
+
 clean:          ## remove what was built, and the environment if it is .venv
 	[ "$$NIOM_ENV" != "$$CLONE/.venv" ] || rm -rf "$$CLONE/.venv"
 	cd "$$CLONE" && rm -rf build install log *.egg-info .*_cache .hypothesis
 	cd "$$CLONE" && find $(CHECKED) -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo lint test test-optional clean
+.PHONY: help setup demo lint test test-optional soak clean
