@@ -43,6 +43,7 @@ CUP = Box(0, 0, 600, 400)
 TRACKED = 2  # Homography.source
 
 LONGEST_START = 120.0  # seconds
+WARM_UP = 40.0  # seconds that are not counted: each client does everything once
 SLOWEST_ANSWER = 10.0  # seconds
 MOST_GROWTH = 60.0  # megabytes, of the median of the last quarter over that of the second
 MOST_NEW_THREADS = 2
@@ -150,7 +151,7 @@ def problems(found: Findings) -> list[str]:
 
 
 def run_soak(seconds: float, folder: Path, arguments: tuple[str, ...] = ()) -> Findings:
-    """Load a matcher for some seconds, counted from the first tracked frame."""
+    """Load a matcher until it is warm, and then for some seconds that count."""
     sent, calls = folder / 'sent.txt', folder / 'calls.txt'
     camera = ['film_camera.py', *map(str, CAMERA), str(sent)]
     with ExitStack() as stack:
@@ -162,6 +163,7 @@ def run_soak(seconds: float, folder: Path, arguments: tuple[str, ...] = ()) -> F
             client = ['soak_client.py', role, str(calls)]
             stack.enter_context(script(client, folder / f'{role}.log'))
         listener.listen_until_tracked(process)
+        listener.listen(WARM_UP, process)
         with sampling(process.pid) as samples:
             listener.start()
             listener.listen(seconds, process)

@@ -14,6 +14,7 @@ import sys
 import time
 from typing import Any
 
+import cv2
 from niom_ros.srv import ListReferences
 from niom_ros.srv import RemoveReference
 from niom_ros.srv import SelectReference
@@ -62,8 +63,10 @@ class Client:
         answer = self._clients[service].call_async(kind.Request(**fields))
         self._wait(service, answer, lambda result: result.success)
 
-    def set_reference(self, name: str, photo: str, **fields: Any) -> None:
-        image = rgb_to_message(example_photo(photo), Header())
+    def set_reference(self, name: str, photo: str, scale: float = 1.0, **fields: Any) -> None:
+        picture = example_photo(photo)
+        picture = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        image = rgb_to_message(picture, Header())
         self.call(SetReference, 'set_reference', id=name, image=image, **fields)
 
     def set_parameter(self, name: str, value: Any) -> None:
@@ -144,7 +147,7 @@ def main(role: str, log: Path) -> None:
             # The clocks of all clients are one: they wait for the same moment.
             together = time.time() // TOGETHER + 1
             client.rest(together * TOGETHER - time.time())
-            client.set_reference(f'of {role}', 'rocket', keep_selection=True)
+            client.set_reference(f'of {role}', 'rocket', 0.5, keep_selection=True)
             client.call(RemoveReference, 'remove_reference', id=f'of {role}')
 
 

@@ -39,10 +39,12 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
+import torch
 
 from niom_ros.models.store import default_folder
 from niom_ros.models.store import ModelStore
 from niom_ros.nodes import private_network
+from niom_ros.nodes.faults import explained
 from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.virtual_scene import example_photo
 from niom_ros.virtual_scene import VirtualScene
@@ -137,6 +139,22 @@ def wait_for_diagnostics(bench, part, words):
 
     message = bench.diagnostics.wait_for(lambda m: any(map(says, m.status)), f"'{words}'")
     return next(filter(says, message.status))
+
+
+@pytest.mark.parametrize(
+    'exhaust',
+    [
+        lambda: np.empty(1 << 50),
+        lambda: torch.empty(1 << 50),
+        lambda: cv2.resize(np.zeros((9, 9, 9), np.float64), (1 << 30, 1 << 30)),
+    ],
+    ids=['numpy', 'torch', 'opencv'],
+)
+def test_memory_that_runs_out_is_told_with_a_remedy_whoever_notices(exhaust):
+    with pytest.raises((MemoryError, RuntimeError, cv2.error)) as caught:
+        exhaust()
+    assert explained(caught.value).startswith('out of memory: free memory, or lower')
+    assert explained(ValueError('no')) == "ValueError('no')"
 
 
 def test_what_is_checked_was_said_at_all(cup_film):
