@@ -12,10 +12,10 @@ from typing import Any
 from geometry_msgs.msg import TransformStamped
 import torch
 
-from niom_ros.guidance.folder import ReferenceFolder
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers import LightGlueMatcher
 from niom_ros.nodes import outputs
+from niom_ros.nodes import reference_services
 from niom_ros.nodes.matcher_node import main
 from niom_ros.semantics.detectors.grid_detector import GridDetector
 from niom_ros.tracking.tracker import Tracker
@@ -56,7 +56,7 @@ if __name__ == '__main__':
     GridDetector.detect = trapped('detector', GridDetector.detect)
     Tracker.follow = trapped('tracker', Tracker.follow)
     Tracker.matched = trapped('new_track', Tracker.matched)
-    ReferenceFolder.write = trapped('folder', ReferenceFolder.write)
+    reference_services.reference_info = trapped('list', reference_services.reference_info)
     outputs.match_message = trapped('message', outputs.match_message)
     outputs.PICTURES = {
         topic: trapped('picture', draw) for topic, draw in outputs.PICTURES.items()

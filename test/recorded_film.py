@@ -10,7 +10,7 @@ from std_msgs.msg import Header
 from niom_ros.nodes.ros_messages import rgb_to_message
 
 PERIOD = 0.1  # seconds between frames, of the camera and of the scene
-START = 1_000_000  # seconds: the stamp of the first frame
+START = 2_000_000  # seconds: the stamp of the first frame, later than those of the bench
 PATIENCE = 60.0  # seconds
 FRAME_ID = 'camera_optical_frame'
 
@@ -76,6 +76,10 @@ def stamped(seconds):
     nanoseconds = round(seconds * 1e9)
     header.stamp.sec, header.stamp.nanosec = divmod(nanoseconds, 10**9)
     return header
+
+
+def is_matched(result):
+    return result.homography.source == Homography.MATCHED
 
 
 def is_tracked(result):

@@ -37,7 +37,7 @@ from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
 
 HERE = Path(__file__).resolve().parent
-CAMERA = (1280, 720, 30.0, 30)  # width, height, images per second, pictures of the film
+CAMERA = (1280, 720, 30.0, 16)  # width, height, images per second, pictures of the film
 ROLES = ('references', 'parameters', 'pictures')
 CUP = Box(0, 0, 600, 400)
 TRACKED = 2  # Homography.source

@@ -25,6 +25,7 @@ from onnx import numpy_helper
 import pytest
 from rclpy.qos import QoSProfile
 from recorded_film import Film
+from recorded_film import is_matched
 from recorded_film import is_tracked
 from recorded_film import PATIENCE
 from recorded_film import PERIOD
@@ -95,10 +96,15 @@ def bare_film(bench, scene):
     bench.recorder.check()
 
 
-@pytest.fixture
-def cup_film(bare_film, bench, scene, coffee):
-    """Return a film during which the cup is looked for, found, and followed."""
+@pytest.fixture(scope='module')
+def cup(bench, coffee):
+    """Set the cup once: each test leaves it as it was."""
     set_cup(bench, coffee)
+
+
+@pytest.fixture
+def cup_film(bare_film, bench, scene, cup):
+    """Return a film during which the cup is looked for, found, and followed."""
     for _ in range(3):  # it is best effort
         bench.info.publish(calibration(scene))
         bench.recorder.listen(0.05)
@@ -106,9 +112,9 @@ def cup_film(bare_film, bench, scene, coffee):
     return bare_film
 
 
-def set_cup(bench, coffee, name='cup'):
+def set_cup(bench, coffee):
     answer = bench.set_reference(
-        id=name,
+        id='cup',
         image=rgb_to_message(coffee, Header()),
         physical_width=0.3,
         landmark_names=['handle'],
@@ -315,34 +321,29 @@ def test_a_clock_that_jumps_makes_frames_stale_never_fresh(cup_film, bench):
 # Stages that fail
 
 
-@pytest.mark.parametrize(
-    ('stage', 'error', 'words'),
-    [
-        ('extractor', 'MemoryError', 'out of memory: free memory, or lower max_image_side'),
-        ('matcher', 'OutOfMemoryError', 'out of memory: free memory, or lower max_image_side'),
-        ('detector', 'RuntimeError', "RuntimeError('the plug-in broke')"),
-        ('message', 'MemoryError', 'out of memory: free memory'),
-    ],
-)
-def test_a_stage_that_fails_costs_its_frames_and_nothing_else(
-    cup_film, bench, stage, error, words
-):
+def test_a_stage_that_fails_costs_its_frames_and_nothing_else(cup_film, bench):
+    memory = 'out of memory: free memory, or lower max_image_side'
     assert bench.set_parameter('tracking', False).successful
     assert bench.set_parameter('weighting', 'sew').successful
     try:
-        cup_film.show_until(lambda m: m.homography.source == Homography.MATCHED)
-        (bench.faults / stage).write_text(error)
-        if stage == 'message':
-            # Not even the fault can be told as long as this lasts.
-            wait_for_diagnostics_while_showing(cup_film, words)
-        else:
+        for stage, error, words in (
+            ('extractor', 'MemoryError', memory),
+            ('matcher', 'OutOfMemoryError', memory),
+            ('detector', 'RuntimeError', "RuntimeError('the plug-in broke')"),
+        ):
+            (bench.faults / stage).write_text(error)
             fault = cup_film.show_until(status_is(Homography.FAULT))
             assert words in fault.status_message
             status = wait_for_diagnostics(bench, ': matching', words)
             assert status.level == DiagnosticStatus.WARN
             assert words in bench.log.read_text()
-        (bench.faults / stage).unlink()
-        cup_film.show_until(lambda m: m.homography.source == Homography.MATCHED)
+            (bench.faults / stage).unlink()
+            cup_film.show_until(is_matched)
+        # As long as this lasts, not even the fault can be told as a result.
+        (bench.faults / 'message').write_text('MemoryError')
+        wait_for_diagnostics_while_showing(cup_film, memory)
+        (bench.faults / 'message').unlink()
+        cup_film.show_until(is_matched)
     finally:
         assert bench.set_parameter('weighting', 'auto').successful
         assert bench.set_parameter('tracking', True).successful
@@ -374,7 +375,7 @@ def test_a_tracker_that_fails_is_told_at_once_and_full_matches_go_on(cup_film, b
     (bench.faults / 'new_track').write_text('MemoryError')
     set_cup(bench, example_photo('coffee'))
     for _ in range(2):
-        cup_film.show_until(lambda m: m.homography.source == Homography.MATCHED)
+        cup_film.show_until(is_matched)
     wait_for_diagnostics(bench, ': matching', 'it cannot be tracked: out of memory')
     (bench.faults / 'new_track').unlink()
     cup_film.show_until_tracked()
@@ -404,7 +405,7 @@ def test_a_plug_in_that_ends_the_program_ends_only_its_frame(cup_film, bench):
     (bench.faults / 'extractor').write_text('SystemExit')
     wait_for_diagnostics_while_showing(cup_film, 'a frame was lost: SystemExit(3)')
     (bench.faults / 'extractor').unlink()
-    cup_film.show_until(lambda m: m.homography.source == Homography.MATCHED)
+    cup_film.show_until(is_matched)
     assert bench.set_parameter('tracking', True).successful
     cup_film.show_until_tracked()
 
@@ -419,7 +420,12 @@ def test_out_of_memory_for_a_new_reference_leaves_the_old_one(cup_film, bench, c
         assert answer.error == SetReference.Response.FAULT
         assert 'out of memory: free memory' in answer.message
         assert "still looking for 'cup'" in answer.message
+    (bench.faults / 'list').write_text('MemoryError')
     listed = bench.call(ListReferences, 'list_references')
+    (bench.faults / 'list').unlink()
+    assert not listed.success and 'out of memory: free memory' in listed.message
+    listed = bench.call(ListReferences, 'list_references')
+    assert listed.success
     assert 'rocket' not in [info.id for info in listed.references]
     cup_film.show_until_tracked()
 
@@ -556,7 +562,7 @@ def test_a_client_killed_in_the_middle_of_a_call_harms_nobody(cup_film, bench):
         client.kill()
         client.wait()
     # Whether the call came through or not, others are answered.
-    set_cup(bench, example_photo('coffee'), 'cup')
+    set_cup(bench, example_photo('coffee'))
     cup_film.show_until_tracked()
 
 
