@@ -93,7 +93,7 @@ print(left_behind)
 
 
 def test_writers_killed_at_many_moments_leave_whole_references(tmp_path):
-    command = [sys.executable, '-c', WRITERS, str(tmp_path), '80']
+    command = [sys.executable, '-c', WRITERS, str(tmp_path), '40']
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0, 'none was killed while it wrote a file: it tried nothing'
