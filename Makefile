@@ -44,6 +44,9 @@ test: lint      ## check style, types and behaviour; ARGS='-k name' chooses test
 test-optional: setup  ## test with models under GPL or non-commercial licences
 	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m pytest -m optional $(ARGS)
 
+soak: setup     ## load a node for 20 minutes; ARGS='--minutes 3 --json FILE' for others
+	cd "$$CLONE" && "$$NIOM_ENV/bin/python" test/soak.py $(ARGS)
+
 fuzz: setup     ## try more than 100,000 bad inputs, guided by coverage; ten minutes
 	cd "$$CLONE" && "$$NIOM_ENV/bin/python" test/fuzz/run.py $(ARGS)
 
@@ -52,4 +55,4 @@ clean:          ## remove what was built, and the environment if it is .venv
 	cd "$$CLONE" && rm -rf build install log *.egg-info .*_cache .hypothesis fuzz_failures
 	cd "$$CLONE" && find $(CHECKED) -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo lint test test-optional fuzz clean
+.PHONY: help setup demo lint test test-optional soak fuzz clean

@@ -3,16 +3,24 @@
 import os
 from pathlib import Path
 
+UNFINISHED = '.unfinished'  # how the name of a file ends that is being written
+
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that nobody ever sees it half written."""
-    staged = path.with_name(f'.{path.name}.unfinished')
+    staged = path.with_name(f'.{path.name}{UNFINISHED}')
     try:
         staged.write_bytes(content)
         publish(staged, path)
     except BaseException:
         staged.unlink(missing_ok=True)
         raise
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a writer left that was killed; only for those who alone write there."""
+    for file in folder.glob(f'.*{UNFINISHED}'):
+        file.unlink(missing_ok=True)
 
 
 def publish(staged: Path, path: Path) -> None:

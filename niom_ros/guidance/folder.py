@@ -28,6 +28,7 @@ import cv2
 import numpy as np
 import yaml
 
+from niom_ros.durable_files import remove_unfinished
 from niom_ros.durable_files import write_atomically
 from niom_ros.errors import UserError
 from niom_ros.guidance.landmarks import Landmark
@@ -86,6 +87,8 @@ class ReferenceFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / LOCK).open('wb')
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for folder in (self.path, self.path / PICTURES):
+                remove_unfinished(folder)
         except BlockingIOError:
             raise FolderError(
                 f'another node keeps its references in {self.path}: give each its own folder'

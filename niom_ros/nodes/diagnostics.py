@@ -26,10 +26,10 @@ def camera_status(
 ) -> DiagnosticStatus:
     """Say how the images arrive, and if they do not, what may help."""
     received, dropped = camera.frames.counts
-    stamps = camera.stamps
+    stamps, publishers = camera.stamps, node.count_publishers(camera.topic)
     values = {
         'topic': camera.topic,
-        'publishers': node.count_publishers(camera.topic),
+        'publishers': publishers,
         'rate in (Hz)': f'{summary.rate_in:.2f}',
         'frames received': received,
         'frames dropped (newer came)': dropped,
@@ -56,6 +56,12 @@ def camera_status(
         level, message = WARN, f'waiting for the first image on {camera.topic}'
     elif camera.incompatible:
         level, message = WARN, camera.incompatible
+    elif publishers > 1:
+        level = WARN
+        message = (
+            f'{publishers} cameras publish on {camera.topic}, and their images are mixed: '
+            'remap image so that each matcher hears one'
+        )
     else:
         level, message = OK, f'images arrive at {summary.rate_in:.1f} Hz'
     return status(node, 'camera', level, message, values)

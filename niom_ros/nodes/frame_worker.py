@@ -36,6 +36,7 @@ from niom_ros.matching.pipeline import Weights
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.configuration import Live
+from niom_ros.nodes.faults import explained
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.outputs import PICTURES
 from niom_ros.nodes.statistics import Statistics
@@ -44,6 +45,7 @@ from niom_ros.tracking.track import Tracked
 from niom_ros.tracking.tracker import Tracker
 
 LONGEST_FRAME = 30.0  # seconds to wait for the frame that is being matched
+FAULT_LOG_PAUSE = 1.0  # seconds: a fault of every frame must not fill the disk
 STAMPS_KEPT = 8  # of full matches; a track rests on the last one or the one before
 NOT_WEIGHTED = Weights(None, (), 'none: tracked')
 
@@ -142,10 +144,12 @@ class FrameWorker:
         while (frame := frames.take()) is not None:
             try:
                 act(frame)
-            except Exception as error:  # one bad frame must not end the guidance
+            # One bad frame must not end the guidance: also a plug-in that calls sys.exit, or
+            # panics in Rust, ends nothing but its frame.
+            except BaseException as error:
                 if not self._node.context.ok():
                     return
-                self._fail(f'a frame was lost: {error!r}')
+                self._fail(f'a frame was lost: {explained(error)}')
 
     # The first thread: each frame
 
@@ -161,7 +165,7 @@ class FrameWorker:
         found = frame.tracked is not None and frame.tracked.found
         if found or self._following:
             # Also the first frame without it, so that a loss is told at once.
-            self._publish(frame, self._followed(frame))
+            self._publish(frame, self._try_followed(frame))
         self._following = found
         due = frame.taken - self._last_match >= frame.live.values['match_interval']
         if due or not found:
@@ -204,6 +208,13 @@ class FrameWorker:
         known = any(named.id == tracked.reference_id for named in frame.references)
         return replace(frame, tracked=tracked if known else None)
 
+    def _try_followed(self, frame: Frame) -> Guidance:
+        try:
+            return self._followed(frame)
+        except Exception as error:
+            self._forget('tracking failed')
+            return self._fault(error)
+
     def _followed(self, frame: Frame) -> Guidance:
         """Return what following says about a frame."""
         tracked = frame.tracked
@@ -243,7 +254,11 @@ class FrameWorker:
         if self._to_match.closed or not self._node.context.ok():
             return
         published = self._publish(frame, guidance)
-        self._correct(frame, guidance)
+        try:
+            self._correct(frame, guidance)
+        except Exception as error:
+            self._forget('tracking failed')
+            self._fail(f'it cannot be tracked: {explained(error)}')
         if not published:
             # Following has no heat to show.
             self._draw(frame, guidance, ('~/heatmap_image',))
@@ -324,7 +339,13 @@ class FrameWorker:
             )
             if is_found(guidance):
                 self.no_pose = guidance.no_pose
-            outputs.publish(guidance, info, frame.camera, live.values['publish_tf'])
+            try:
+                outputs.publish(guidance, info, frame.camera, live.values['publish_tf'])
+            except Exception as error:  # nothing of it is out yet
+                if not self._node.context.ok():
+                    raise
+                guidance = self._fault(error)
+                outputs.publish(guidance, info, frame.camera, live.values['publish_tf'])
             outcome = guidance.outcome
             self._statistics.finished(outcome.verdict.status, latency, outcome.stage_seconds)
             self._draw(frame, guidance)
@@ -335,9 +356,13 @@ class FrameWorker:
     ) -> None:
         """Publish those pictures of a frame that somebody looks at."""
         pipeline, width = self._configured.pipeline, frame.live.values['picture_width']
-        self._configured.outputs.publish_pictures(
-            guidance, pipeline, frame.message.header, width, topics
-        )
+        try:
+            self._configured.outputs.publish_pictures(
+                guidance, pipeline, frame.message.header, width, topics
+            )
+        except Exception as error:  # guidance does not depend on pictures of it
+            if self._node.context.ok():
+                self._fail(f'a picture could not be drawn: {explained(error)}')
 
     def _age(self, message: CameraImage) -> float:
         """Return how many seconds ago an image was taken; NaN: it has no stamp."""
@@ -351,19 +376,24 @@ class FrameWorker:
         """Say why an image is too old to guide anyone, '' if it is not."""
         limit = live.values['max_image_age']
         age = self._age(message)
-        if not limit or age <= limit:
+        if not limit or abs(age) <= limit:
             return ''
         if math.isnan(age):
             return f'the image has no stamp, so its age is not known; max_image_age is {limit:g} s'
+        if age < 0:
+            return (
+                f'the image is stamped {-age:.1f} s in the future, so its age is not known: '
+                f'camera and node have different clocks; max_image_age is {limit:g} s'
+            )
         return f'the image is {age:.1f} s old, and max_image_age is {limit:g} s'
 
     def _fault(self, error: Exception) -> Guidance:
         """Return the guidance of a frame on which something failed."""
-        reason = f'the node failed on this frame: {error!r}'
+        reason = f'the node failed on this frame: {explained(error)}'
         self._fail(reason)
         return no_guidance(Status.FAULT, reason)
 
     def _fail(self, fault: str) -> None:
         """Tell about a fault in the log and in diagnostics."""
         self._statistics.failed(fault)
-        self._node.get_logger().error(fault)
+        self._node.get_logger().error(fault, throttle_duration_sec=FAULT_LOG_PAUSE)

@@ -23,6 +23,7 @@ from niom_ros.nodes.configuration import Live
 from niom_ros.nodes.diagnostics import camera_status
 from niom_ros.nodes.diagnostics import matching_status
 from niom_ros.nodes.diagnostics import memory
+from niom_ros.nodes.faults import explained
 from niom_ros.nodes.frame_worker import FrameWorker
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare
@@ -140,7 +141,7 @@ class MatcherNode(LifecycleNode):
         try:
             act()
         except Exception as error:
-            self._problem = str(error) if isinstance(error, UserError) else repr(error)
+            self._problem = str(error) if isinstance(error, UserError) else explained(error)
             self.get_logger().error(f'cannot {what}: {self._problem}')
             self._stop()
             return REFUSED

@@ -95,18 +95,23 @@ class Outputs:
     def publish(
         self, guidance: Guidance, frame: FrameInfo, camera: CameraModel | None, publish_tf: bool
     ) -> None:
-        """Publish what is known about a frame."""
+        """Publish what is known about a frame; all of it, or nothing if a message fails."""
         homography = homography_message(build, guidance, frame)
+        match = match_message(build, guidance, frame, homography)
+        landmarks = landmarks_message(build, guidance, frame)
+        pose = None if guidance.pose is None else pose_message(build, guidance.pose, frame)
+        markers = None
+        if self._markers.get_subscription_count():
+            markers = marker_array(guidance, camera, frame.header)
         self._homography.publish(homography)
-        self._match.publish(match_message(build, guidance, frame, homography))
-        self._landmarks.publish(landmarks_message(build, guidance, frame))
-        if guidance.pose is not None:
-            pose = pose_message(build, guidance.pose, frame)
+        self._match.publish(match)
+        self._landmarks.publish(landmarks)
+        if pose is not None:
             self._pose.publish(pose)
             if publish_tf and self._transforms is not None and guidance.reference is not None:
                 self._transforms.sendTransform(self._transform(pose, guidance.reference.id))
-        if self._markers.get_subscription_count():
-            self._markers.publish(marker_array(guidance, camera, frame.header))
+        if markers is not None:
+            self._markers.publish(markers)
 
     def publish_pictures(
         self,

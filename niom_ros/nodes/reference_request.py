@@ -23,6 +23,7 @@ from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
 from niom_ros.msg import ReferenceInfo
 from niom_ros.named_files import FileForbidden
+from niom_ros.nodes.faults import explained
 from niom_ros.nodes.ros_messages import build
 from niom_ros.pages.reading import problem_with_dpi
 from niom_ros.pages.reading import ReferencePicture
@@ -180,4 +181,4 @@ def refusal(error: Exception, response_type: Any) -> tuple[int, str]:
     for kind, code in ERRORS:
         if isinstance(error, kind) and hasattr(response_type, code):
             return getattr(response_type, code), str(error)
-    return response_type.FAULT, f'the node failed: {error!r}'
+    return response_type.FAULT, f'the node failed: {explained(error)}'

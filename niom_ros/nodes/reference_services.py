@@ -14,6 +14,7 @@ from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.rotation import Rotation
 from niom_ros.named_files import AllowedFolders
 from niom_ros.nodes.configuration import Configured
+from niom_ros.nodes.faults import explained
 from niom_ros.nodes.reference_request import check_request
 from niom_ros.nodes.reference_request import fill_answer
 from niom_ros.nodes.reference_request import given_reference
@@ -153,12 +154,20 @@ class ReferenceServices:
     def _list(
         self, _: ListReferences.Request, response: ListReferences.Response
     ) -> ListReferences.Response:
+        try:
+            self._fill_list(response)
+        except Exception as error:  # whatever it is, the caller gets an answer
+            response.success = False
+            response.message = f'the node failed: {explained(error)}'
+            self._node.get_logger().error(f'list_references: {response.message}')
+        return response
+
+    def _fill_list(self, response: ListReferences.Response) -> None:
         configured = self._node.configured
         if configured is None:
             response.message = self._why_not_ready()
-            return response
+            return
         selected = configured.library.selected
-        response.success = True
         response.selected_id = selected.id if selected else ''
         response.match_all = self._node.live.values['match_all']
         response.references = [
@@ -167,7 +176,7 @@ class ReferenceServices:
         ]
         count = len(response.references)
         response.message = f'{count} reference{"" if count == 1 else "s"}'
-        return response
+        response.success = True
 
     def _why_not_ready(self) -> str:
         if self._node.state == 'finalized':

@@ -1,0 +1,65 @@
+"""The real matcher node, with traps around its stages: each fails while a file says so.
+
+FAULTS/extractor with the content MemoryError lets the extractor fail with that error, until the
+file is gone. The node itself has nothing of this.
+"""
+
+from collections.abc import Callable
+import os
+from pathlib import Path
+from typing import Any
+
+from geometry_msgs.msg import TransformStamped
+import torch
+
+from niom_ros.matching.features import Extractor
+from niom_ros.matching.matchers import LightGlueMatcher
+from niom_ros.nodes import outputs
+from niom_ros.nodes import reference_services
+from niom_ros.nodes.matcher_node import main
+from niom_ros.semantics.detectors.grid_detector import GridDetector
+from niom_ros.tracking.tracker import Tracker
+
+ERRORS = {
+    'MemoryError': MemoryError,
+    'OutOfMemoryError': lambda: torch.OutOfMemoryError('CUDA out of memory. Tried to allocate'),
+    'RuntimeError': lambda: RuntimeError('the plug-in broke'),
+    'SystemExit': lambda: SystemExit(3),
+}
+
+
+class TransformBroadcaster:
+    """Stands in for that of tf2_ros, which is not to be had as a wheel: it is a publisher."""
+
+    def __init__(self, node: Any) -> None:
+        self.pub_tf = node.create_publisher(TransformStamped, '/tf_stand_in', 10)
+
+    def sendTransform(self, transform: TransformStamped) -> None:  # noqa: N802, tf2's name
+        self.pub_tf.publish(transform)
+
+
+def trapped(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that fails instead, while the file of its stage is there."""
+    trap = Path(os.environ['FAULTS']) / stage
+
+    def run(*arguments: Any, **named: Any) -> Any:
+        if trap.exists():
+            raise ERRORS[trap.read_text()]()
+        return function(*arguments, **named)
+
+    return run
+
+
+if __name__ == '__main__':
+    Extractor.extract = trapped('extractor', Extractor.extract)
+    LightGlueMatcher.match = trapped('matcher', LightGlueMatcher.match)
+    GridDetector.detect = trapped('detector', GridDetector.detect)
+    Tracker.follow = trapped('tracker', Tracker.follow)
+    Tracker.matched = trapped('new_track', Tracker.matched)
+    reference_services.reference_info = trapped('list', reference_services.reference_info)
+    outputs.match_message = trapped('message', outputs.match_message)
+    outputs.PICTURES = {
+        topic: trapped('picture', draw) for topic, draw in outputs.PICTURES.items()
+    }
+    outputs.TransformBroadcaster = TransformBroadcaster
+    main()

@@ -1,0 +1,594 @@
+"""Faults of cameras, clocks, networks and peers, each brought about in front of a real matcher.
+
+Whatever happens, all that the matcher says is recorded and checked: see recorder.py.
+"""
+
+from array import array
+from pathlib import Path
+import subprocess
+import sys
+import time
+
+import cv2
+from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticStatus
+from film_camera import film
+from matcher_bench import Bench
+from matcher_bench import FAST
+from niom_ros.msg import Homography
+from niom_ros.srv import ListReferences
+from niom_ros.srv import SetReference
+import numpy as np
+import onnx
+from onnx import helper
+from onnx import numpy_helper
+import pytest
+from rclpy.qos import QoSProfile
+from recorded_film import Film
+from recorded_film import is_matched
+from recorded_film import is_tracked
+from recorded_film import PATIENCE
+from recorded_film import PERIOD
+from recorded_film import stamped
+from recorded_film import START
+from recorded_film import status_is
+from recorder import Recorder
+from ros_client import Inbox
+from ros_client import ros_network
+from ros_client import spin_until
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import CameraInfo
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+import torch
+
+from niom_ros.models.store import default_folder
+from niom_ros.models.store import ModelStore
+from niom_ros.nodes import private_network
+from niom_ros.nodes.faults import explained
+from niom_ros.nodes.ros_messages import rgb_to_message
+from niom_ros.virtual_scene import example_photo
+from niom_ros.virtual_scene import VirtualScene
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope='module')
+def models(tmp_path_factory):
+    """Return a model store of links, which can be broken without harm."""
+    folder = tmp_path_factory.mktemp('models')
+    for file in default_folder().iterdir():
+        (folder / file.name).symlink_to(file)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def bench(tmp_path_factory, models):
+    folder = tmp_path_factory.mktemp('matcher')
+    faults = folder / 'faults'
+    faults.mkdir()
+    tracking = ('-p', 'tracking:=true', '-p', 'match_interval:=0.5', '-p', 'image_timeout:=1.5')
+    with ros_network() as node, pytest.MonkeyPatch.context() as patch:
+        patch.setenv('FAULTS', str(faults))
+        patch.setenv('NIOM_MODELS', str(models))
+        command = [sys.executable, HERE / 'faulty_matcher.py', '--ros-args', *FAST, *tracking]
+        with private_network.running(command, folder / 'log.txt') as process:
+            bench = Bench(node, process)
+            bench.log = folder / 'log.txt'
+            bench.faults = faults
+            bench.diagnostics = Inbox(node, DiagnosticArray, '/diagnostics')
+            bench.info = node.create_publisher(CameraInfo, 'camera_info', QoSProfile(depth=1))
+            bench.recorder = Recorder(node)
+            bench.wait_until_connected()
+            yield bench
+            assert process.poll() is None, bench.log.read_text()
+
+
+@pytest.fixture
+def bare_film(bench, scene):
+    """Return a film before which nothing is looked for; all that is said during it is checked."""
+    bench.recorder.begin()
+    film = Film(bench, scene)
+    yield film
+    for trap in bench.faults.iterdir():
+        trap.unlink()
+    bench.last_stamp = film.seconds
+    bench.recorder.check()
+
+
+@pytest.fixture(scope='module')
+def cup(bench, coffee):
+    """Set the cup once: each test leaves it as it was."""
+    set_cup(bench, coffee)
+
+
+@pytest.fixture
+def cup_film(bare_film, bench, scene, cup):
+    """Return a film during which the cup is looked for, found, and followed."""
+    for _ in range(3):  # it is best effort
+        bench.info.publish(calibration(scene))
+        bench.recorder.listen(0.05)
+    bare_film.show_until_tracked()
+    return bare_film
+
+
+def set_cup(bench, coffee):
+    answer = bench.set_reference(
+        id='cup',
+        image=rgb_to_message(coffee, Header()),
+        physical_width=0.3,
+        landmark_names=['handle'],
+        landmark_x=[480.0],
+        landmark_y=[180.0],
+    )
+    assert answer.success, answer.message
+
+
+def calibration(scene):
+    camera = scene.camera_matrix()
+    return CameraInfo(
+        width=scene.width,
+        height=scene.height,
+        distortion_model='plumb_bob',
+        d=[0.0] * 5,
+        k=camera.ravel(),
+        p=np.column_stack([camera, np.zeros(3)]).ravel(),
+    )
+
+
+def wait_for_diagnostics(bench, part, words):
+    """Return the next status of a part that says these words."""
+
+    def says(status):
+        texts = [status.message, *(pair.value for pair in status.values)]
+        return status.name.endswith(part) and any(words in text for text in texts)
+
+    message = bench.diagnostics.wait_for(lambda m: any(map(says, m.status)), f"'{words}'")
+    return next(filter(says, message.status))
+
+
+@pytest.mark.parametrize(
+    'exhaust',
+    [
+        lambda: np.empty(1 << 50),
+        lambda: torch.empty(1 << 50),
+        lambda: cv2.resize(np.zeros((9, 9, 9), np.float64), (1 << 30, 1 << 30)),
+    ],
+    ids=['numpy', 'torch', 'opencv'],
+)
+def test_memory_that_runs_out_is_told_with_a_remedy_whoever_notices(exhaust):
+    with pytest.raises((MemoryError, RuntimeError, cv2.error)) as caught:
+        exhaust()
+    assert explained(caught.value).startswith('out of memory: free memory, or lower')
+    assert explained(ValueError('no')) == "ValueError('no')"
+
+
+def test_what_is_checked_was_said_at_all(cup_film):
+    # The checks of the recorder are about something: all outputs speak while the cup is tracked.
+    for _ in range(5):
+        cup_film.show()
+    recorder = cup_film.recorder
+    assert recorder.check() > 3
+    assert recorder.poses.messages and recorder.transforms.messages
+    assert any(len(array.markers) > 1 for array in recorder.markers.messages)
+    assert any(marks.names for marks in recorder.landmarks.messages)
+
+
+# Cameras
+
+
+def test_a_camera_that_stops_is_told_claims_nothing_and_is_followed_when_it_is_back(
+    cup_film, bench
+):
+    recorder = cup_film.recorder
+    recorder.listen(1.0)  # what was under way
+    before = len(recorder.homographies.messages)
+    late = Inbox(bench.node, Homography, 'matcher/homography')
+    status = wait_for_diagnostics(bench, ': camera', 'no image for')
+    assert status.level == DiagnosticStatus.ERROR
+    # Silence is all that those hear who read only the homography, also those who come later.
+    assert len(recorder.homographies.messages) == before
+    assert late.messages == []
+    late.close()
+    cup_film.show_until_tracked()
+    cup_film.show_until(
+        lambda _: bench.diagnostics.messages[-1].status[-1].level == DiagnosticStatus.OK
+    )
+
+
+def test_a_camera_that_changes_size_and_encoding_is_followed_again(cup_film, scene, coffee):
+    large = VirtualScene(coffee, example_photo('gravel'), 800, 600)
+    shown = cup_film.shown * PERIOD
+    for number in range(3):
+        view = large.view(shown, number)
+        cup_film.show(view.image, view.picture_to_image)
+    matched = cup_film.show_until(
+        is_tracked, image=view.image, truth=view.picture_to_image
+    ).homography
+    assert (matched.image_width, matched.image_height) == (800, 600)
+    grey = scene.view(shown, 0)
+    mono = cv2.cvtColor(grey.image, cv2.COLOR_RGB2GRAY)
+    message = Image(
+        width=640, height=480, step=640, encoding='mono8', data=array('B', mono.tobytes())
+    )
+    matched = cup_film.show_until(
+        lambda m: is_tracked(m) and m.homography.image_width == 640,
+        image=message,
+        truth=grey.picture_to_image,
+    )
+    cup_film.show_until_tracked()
+
+
+def test_garbage_ends_a_track_at_once_and_the_next_good_image_begins_anew(cup_film):
+    random = np.random.default_rng(0)
+    short = Image(width=640, height=480, step=1920, encoding='rgb8', data=array('B', bytes(99)))
+    odd = Image(width=640, height=480, step=1920, encoding='\x00rgb', data=array('B', bytes(9)))
+    for garbage, words in ((short, 'bytes'), (odd, 'encoding'), (Image(), 'cannot be used')):
+        cup_film.show_until_tracked()
+        answer = cup_film.answer_to(garbage)
+        assert answer.homography.status == Homography.BAD_IMAGE
+        assert words in answer.status_message
+    noise = random.integers(0, 256, (480, 640, 3), np.uint8)
+    cup_film.show_until_tracked()
+    assert cup_film.answer_to(noise).homography.status != Homography.OK
+    cup_film.show_until_tracked()
+
+
+def test_a_camera_that_runs_backward_in_time_is_ignored_until_that_is_a_new_beginning(
+    cup_film, bench
+):
+    recorder = cup_film.recorder
+    recorder.listen(1.0)
+    newest = cup_film.seconds
+    answered = len(recorder.results.messages)
+    view = cup_film.scene.view(0.0, 0)
+    for step in range(1, 8):
+        stamp = newest - step * PERIOD
+        message = rgb_to_message(view.image, stamped(stamp))
+        bench.camera.publish(message)  # not noted: no answer is allowed
+        recorder.listen(PERIOD)
+    assert len(recorder.results.messages) == answered
+    late = 'late stamps (ignored)'
+    bench.diagnostics.wait_for(
+        lambda m: any(p.key == late and p.value == '7' for s in m.status for p in s.values),
+        'the count of late stamps',
+    )
+    cup_film.seconds = newest - 500  # a bag that starts again
+    again = cup_film.show_until_tracked()
+    assert again.header.stamp.sec < newest - 400
+
+
+def test_two_cameras_at_once_are_told_and_neither_is_claimed_for_the_other(cup_film, bench):
+    other = cv2.resize(example_photo('astronaut'), (640, 480))
+    second = bench.node.create_publisher(Image, 'image', QoSProfile(depth=1))
+    spin_until(bench.node, lambda: second.get_subscription_count() == 1, 'the connection')
+    for _ in range(12):
+        cup_film.show()
+        cup_film.show(other, camera=second)
+    status = wait_for_diagnostics(bench, ': camera', '2 cameras publish on /image')
+    assert status.level == DiagnosticStatus.WARN
+    bench.node.destroy_publisher(second)
+    cup_film.show_until_tracked()
+    cup_film.show_until(
+        lambda _: bench.diagnostics.messages[-1].status[-1].level == DiagnosticStatus.OK
+    )
+
+
+# Clocks
+
+
+def test_a_clock_that_jumps_makes_frames_stale_never_fresh(cup_film, bench):
+    recorder = cup_film.recorder
+    clock = bench.node.create_publisher(Clock, '/clock', QoSProfile(depth=1))
+
+    def set_clock(seconds):
+        for _ in range(4):  # it is best effort
+            message = Clock()
+            message.clock = stamped(seconds).stamp
+            clock.publish(message)
+            recorder.listen(0.05)
+
+    def show_at(seconds, condition):
+        """Show frames around a time until a result for one of them fulfils the condition."""
+        cup_film.seconds = seconds
+        return cup_film.show_until(
+            lambda m: abs(m.header.stamp.sec - seconds) < 20 and condition(m)
+        )
+
+    assert bench.set_parameter('use_sim_time', True).successful
+    assert bench.set_parameter('max_image_age', 30.0).successful
+    try:
+        spin_until(bench.node, lambda: clock.get_subscription_count() > 0, 'the clock')
+        set_clock(5000)
+        show_at(4999, is_tracked)
+        set_clock(9000)  # and the camera still has the old time
+        stale = show_at(5005, status_is(Homography.STALE))
+        assert 's old, and max_image_age is 30 s' in stale.status_message
+        show_at(8999, is_tracked)
+        set_clock(1000)
+        stale = show_at(9005, status_is(Homography.STALE))
+        assert 'in the future' in stale.status_message
+        assert 'different clocks' in stale.status_message
+        show_at(999, is_tracked)
+    finally:
+        assert bench.set_parameter('max_image_age', 0.0).successful
+        assert bench.set_parameter('use_sim_time', False).successful
+        bench.node.destroy_publisher(clock)
+    cup_film.seconds = START * 2  # later than all that was shown
+    cup_film.show_until_tracked()
+
+
+# Stages that fail
+
+
+def test_a_stage_that_fails_costs_its_frames_and_nothing_else(cup_film, bench):
+    memory = 'out of memory: free memory, or lower max_image_side'
+    assert bench.set_parameter('tracking', False).successful
+    assert bench.set_parameter('weighting', 'sew').successful
+    try:
+        for stage, error, words in (
+            ('extractor', 'MemoryError', memory),
+            ('matcher', 'OutOfMemoryError', memory),
+            ('detector', 'RuntimeError', "RuntimeError('the plug-in broke')"),
+        ):
+            (bench.faults / stage).write_text(error)
+            fault = cup_film.show_until(status_is(Homography.FAULT))
+            assert words in fault.status_message
+            status = wait_for_diagnostics(bench, ': matching', words)
+            assert status.level == DiagnosticStatus.WARN
+            assert words in bench.log.read_text()
+            (bench.faults / stage).unlink()
+            cup_film.show_until(is_matched)
+        # As long as this lasts, not even the fault can be told as a result.
+        (bench.faults / 'message').write_text('MemoryError')
+        wait_for_diagnostics_while_showing(cup_film, memory)
+        (bench.faults / 'message').unlink()
+        cup_film.show_until(is_matched)
+    finally:
+        assert bench.set_parameter('weighting', 'auto').successful
+        assert bench.set_parameter('tracking', True).successful
+    cup_film.show_until_tracked()
+
+
+def wait_for_diagnostics_while_showing(film, words):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        film.show()
+        values = [
+            pair.value
+            for message in film.bench.diagnostics.messages[-2:]
+            for status in message.status
+            for pair in status.values
+        ]
+        if any(words in value for value in values):
+            return
+    raise AssertionError(f'diagnostics do not say {words}')
+
+
+def test_a_tracker_that_fails_is_told_at_once_and_full_matches_go_on(cup_film, bench):
+    (bench.faults / 'tracker').write_text('MemoryError')
+    fault = cup_film.show_until(status_is(Homography.FAULT))
+    assert 'out of memory' in fault.status_message
+    (bench.faults / 'tracker').unlink()
+    cup_film.show_until_tracked()
+    # Where no track can begin, every frame is matched in full.
+    (bench.faults / 'new_track').write_text('MemoryError')
+    set_cup(bench, example_photo('coffee'))
+    for _ in range(2):
+        cup_film.show_until(is_matched)
+    wait_for_diagnostics(bench, ': matching', 'it cannot be tracked: out of memory')
+    (bench.faults / 'new_track').unlink()
+    cup_film.show_until_tracked()
+
+
+def test_a_picture_that_cannot_be_drawn_does_not_stop_the_guidance(cup_film, bench):
+    overlays = Inbox(bench.node, Image, 'matcher/overlay_image')
+    cup_film.show_until(lambda _: overlays.messages)
+    (bench.faults / 'picture').write_text('MemoryError')
+    wait_for_diagnostics_while_showing(cup_film, 'a picture could not be drawn')
+    first = cup_film.show_until_tracked()
+    # Tracks are corrected meanwhile.
+    cup_film.show_until(
+        lambda m: (
+            is_tracked(m)
+            and m.homography.matched_stamp.sec > first.homography.matched_stamp.sec + 1
+        )
+    )
+    (bench.faults / 'picture').unlink()
+    before = len(overlays.messages)
+    cup_film.show_until(lambda _: len(overlays.messages) > before)
+    overlays.close()
+
+
+def test_a_plug_in_that_ends_the_program_ends_only_its_frame(cup_film, bench):
+    assert bench.set_parameter('tracking', False).successful
+    (bench.faults / 'extractor').write_text('SystemExit')
+    wait_for_diagnostics_while_showing(cup_film, 'a frame was lost: SystemExit(3)')
+    (bench.faults / 'extractor').unlink()
+    cup_film.show_until(is_matched)
+    assert bench.set_parameter('tracking', True).successful
+    cup_film.show_until_tracked()
+
+
+def test_out_of_memory_for_a_new_reference_leaves_the_old_one(cup_film, bench, coffee):
+    picture = rgb_to_message(example_photo('rocket'), Header())
+    for stage, error in (('extractor', 'MemoryError'), ('detector', 'OutOfMemoryError')):
+        (bench.faults / stage).write_text(error)
+        answer = bench.set_reference(id='rocket', image=picture)
+        (bench.faults / stage).unlink()
+        assert not answer.success
+        assert answer.error == SetReference.Response.FAULT
+        assert 'out of memory: free memory' in answer.message
+        assert "still looking for 'cup'" in answer.message
+    (bench.faults / 'list').write_text('MemoryError')
+    listed = bench.call(ListReferences, 'list_references')
+    (bench.faults / 'list').unlink()
+    assert not listed.success and 'out of memory: free memory' in listed.message
+    listed = bench.call(ListReferences, 'list_references')
+    assert listed.success
+    assert 'rocket' not in [info.id for info in listed.references]
+    cup_film.show_until_tracked()
+
+
+# Models and plug-ins
+
+
+def configured_again(bench, **parameters):
+    """Configure the matcher anew, and return whether that succeeded."""
+    if bench.state() == 'active':
+        assert bench.change_state('deactivate')
+    if bench.state() == 'inactive':
+        assert bench.change_state('cleanup')
+    for name, value in parameters.items():
+        assert bench.set_parameter(name, value).successful
+    return bench.change_state('configure')
+
+
+def activate(bench):
+    assert bench.change_state('activate')
+    spin_until(bench.node, lambda: bench.camera.get_subscription_count() == 1, 'the subscription')
+
+
+def test_a_broken_model_is_refused_with_the_remedy_which_works_without_a_restart(
+    bare_film, bench, models, coffee
+):
+    aliked = models / ModelStore().model('aliked-n16').file
+    good = aliked.resolve().read_bytes()
+    wrong = bytearray(good)
+    wrong[len(good) // 2] ^= 1
+    cases = ((None, 'missing'), (good[: len(good) // 2], 'broken'), (bytes(wrong), 'broken'))
+    for content, state in cases:
+        aliked.unlink()
+        if content is not None:
+            aliked.write_bytes(content)
+        assert not configured_again(bench)
+        assert bench.state() == 'unconfigured'
+        status = wait_for_diagnostics(bench, ': matching', f'aliked-n16 is {state}')
+        assert status.level == DiagnosticStatus.ERROR
+        assert 'run: niom models fetch aliked-n16' in status.message
+        answer = bench.set_reference(image=rgb_to_message(coffee, Header()))
+        assert answer.error == SetReference.Response.NOT_READY
+        aliked.unlink(missing_ok=True)
+        aliked.write_bytes(good)
+    assert configured_again(bench)
+    activate(bench)
+    set_cup(bench, coffee)
+    bare_film.show_until_tracked()
+
+
+def save_moody_yolo(path):
+    """Write a YOLO that sees nothing, and breaks on images with a pixel that is all white.
+
+    The brightest value chooses the row of a table that has only one.
+    """
+    rows = np.zeros((1, 1, 6), np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node('Constant', [], ['table'], value=numpy_helper.from_array(rows)),
+            helper.make_node('ReduceMax', ['images'], ['brightest'], keepdims=0),
+            helper.make_node('Floor', ['brightest'], ['whole']),
+            helper.make_node('Cast', ['whole'], ['row'], to=onnx.TensorProto.INT64),
+            helper.make_node('Gather', ['table', 'row'], ['chosen'], axis=0),
+            helper.make_node('Unsqueeze', ['chosen', 'first'], ['boxes']),
+        ],
+        'moody',
+        [helper.make_tensor_value_info('images', onnx.TensorProto.FLOAT, (1, 3, 64, 96))],
+        [helper.make_tensor_value_info('boxes', onnx.TensorProto.FLOAT, (1, 1, 6))],
+        [numpy_helper.from_array(np.array([0], np.int64), 'first')],
+    )
+    opset = [helper.make_opsetid('', 17)]
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opset), path)
+
+
+def test_a_detector_of_your_own_that_breaks_is_told_and_the_next_frame_is_matched(
+    bare_film, bench, coffee, tmp_path
+):
+    save_moody_yolo(tmp_path / 'moody.onnx')
+    dark = np.minimum(coffee, 240)
+    view = bare_film.scene.view(8.0, 0)
+    good, white = np.minimum(view.image, 200), view.image.copy()
+    white[:] = 255
+    assert configured_again(bench, detector='onnx', detector_path=str(tmp_path / 'moody.onnx'))
+    activate(bench)
+    try:
+        assert bench.set_parameter('weighting', 'sew').successful
+        assert bench.set_parameter('tracking', False).successful
+        set_cup(bench, dark)
+        bare_film.show_until(status_is(Homography.OK), image=good, truth=view.picture_to_image)
+        half_white = good.copy()
+        half_white[:200, :100] = 255
+        fault = bare_film.show_until(
+            status_is(Homography.FAULT), image=half_white, truth=view.picture_to_image
+        )
+        assert 'moody.onnx' in fault.status_message or 'Gather' in fault.status_message
+        bare_film.show_until(status_is(Homography.OK), image=good, truth=view.picture_to_image)
+    finally:
+        assert configured_again(bench, detector='yolov4-tiny', detector_path='')
+        assert bench.set_parameter('weighting', 'auto').successful
+        assert bench.set_parameter('tracking', True).successful
+        activate(bench)
+    set_cup(bench, coffee)
+    bare_film.show_until_tracked()
+
+
+# Peers that vanish
+
+
+CLIENT = """
+import sys
+import numpy as np
+import rclpy
+from niom_ros.nodes.ros_messages import rgb_to_message
+from niom_ros.srv import SetReference
+from std_msgs.msg import Header
+
+rclpy.init()
+node = rclpy.create_node('brief_client')
+client = node.create_client(SetReference, 'matcher/set_reference')
+assert client.wait_for_service(30)
+picture = np.random.default_rng(0).integers(0, 256, (600, 800, 3), np.uint8)
+client.call_async(SetReference.Request(id='brief', image=rgb_to_message(picture, Header())))
+print('called', flush=True)
+rclpy.spin(node)
+"""
+
+
+def test_a_client_killed_in_the_middle_of_a_call_harms_nobody(cup_film, bench):
+    client = subprocess.Popen([sys.executable, '-c', CLIENT], stdout=subprocess.PIPE)
+    try:
+        assert client.stdout.readline() == b'called\n'
+        cup_film.show()  # some of the call is under way
+    finally:
+        client.kill()
+        client.wait()
+    # Whether the call came through or not, others are answered.
+    set_cup(bench, example_photo('coffee'))
+    cup_film.show_until_tracked()
+
+
+def test_a_camera_process_that_is_killed_may_come_back(bare_film, bench, coffee, tmp_path):
+    recorder = bare_film.recorder
+    set_cup(bench, coffee)
+    bench.node.destroy_publisher(bench.camera)
+    log = tmp_path / 'sent.txt'
+    command = [sys.executable, HERE / 'film_camera.py', '640', '480', '10', '10', str(log)]
+    camera = subprocess.Popen(command)
+    try:
+        spin_until(
+            bench.node, lambda: sum(map(is_tracked, recorder.results.messages)) > 5, 'tracking'
+        )
+    finally:
+        camera.kill()
+        camera.wait()
+        recorder.listen(1.0)
+        bench.camera = bench.node.create_publisher(Image, 'image', QoSProfile(depth=1))
+    pictures = film(640, 480, 10)
+    for line in log.read_text().splitlines():
+        stamp, picture = map(int, line.split())
+        recorder.truths[stamp] = pictures[picture].picture_to_image
+    answered = len(recorder.results.messages)
+    wait_for_diagnostics(bench, ': camera', 'no image for')
+    assert len(recorder.results.messages) == answered
+    recorder.check()
+    bare_film.seconds = time.time() + 10
+    bare_film.show_until_tracked()
