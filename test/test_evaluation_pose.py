@@ -20,7 +20,7 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.settings import Options
 from niom_ros.settings import Settings
 from niom_ros.virtual_scene import example_photo

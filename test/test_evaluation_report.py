@@ -63,8 +63,8 @@ from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.marks import BLUE
 from niom_ros.matching.marks import SLATE
 from niom_ros.matching.marks import VERMILLION
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pictures import GAP
-from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.settings import Options
 from niom_ros.settings import Settings
 

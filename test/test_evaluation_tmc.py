@@ -32,7 +32,7 @@ from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.marks import SKY
 from niom_ros.matching.marks import VERMILLION
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.settings import Options
 from niom_ros.settings import Settings
 from niom_ros.virtual_scene import example_photo

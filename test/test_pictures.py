@@ -33,6 +33,8 @@ from niom_ros.matching.marks import SCORE_COLOURS
 from niom_ros.matching.marks import score_colours
 from niom_ros.matching.marks import SLATE
 from niom_ros.matching.marks import VERMILLION
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.outcomes import Weights
 from niom_ros.matching.pictures import arrange
 from niom_ros.matching.pictures import draw_landmarks
 from niom_ros.matching.pictures import draw_matches
@@ -46,9 +48,7 @@ from niom_ros.matching.pictures import scaling
 from niom_ros.matching.pictures import status_banner
 from niom_ros.matching.pictures import weights_banner
 from niom_ros.matching.pictures import weights_line
-from niom_ros.matching.pipeline import MatchOutcome
-from niom_ros.matching.pipeline import Reference
-from niom_ros.matching.pipeline import Weights
+from niom_ros.matching.reference import Reference
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 from niom_ros.settings import Options

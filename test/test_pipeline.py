@@ -14,11 +14,11 @@ from niom_ros.matching.geometry import Status
 from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
-from niom_ros.matching.pipeline import Clue
-from niom_ros.matching.pipeline import keypoint_step
+from niom_ros.matching.looks import Clue
+from niom_ros.matching.looks import keypoint_step
+from niom_ros.matching.looks import Look
+from niom_ros.matching.looks import part_around
 from niom_ros.matching.pipeline import LONGEST_LOCK
-from niom_ros.matching.pipeline import Look
-from niom_ros.matching.pipeline import part_around
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.prepared_sides import PreparedSides
 from niom_ros.models.store import ModelMissing
@@ -517,6 +517,9 @@ def test_the_strongest_keypoints_are_kept_in_their_order(pipeline, reference):
     assert places == sorted(places)
     assert torch.equal(few.scene.heat, reference.scene.heat[:, places])
     assert reference.with_most(100) is few
+    for number in range(101, 120):
+        reference.with_most(number)
+    assert len(reference.smaller) <= 8
     assert reference.with_most(100_000) is reference
 
 
@@ -580,6 +583,22 @@ def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(pipeline, refer
     assert outcome.locked == 0
     assert outcome.verdict.status is alone.verdict.status
     assert (outcome.correspondences.scores == alone.correspondences.scores).all()
+
+
+def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywhere(
+    pipeline, reference, small_view
+):
+    aside = np.array([[1.0, 0, 40], [0, 1, 0], [0, 0, 1]]) @ small_view.picture_to_image
+    look = Look(small_view.image)
+    clue = clue_of(reference, small_view, reference_to_image=aside)
+    (outcome,) = pipeline.match_all([reference], look, clue=clue)
+    assert outcome.locked == 0
+    assert look.features is not None  # of the whole image
+    closer = small_view.picture_to_image.copy()
+    closer[0] += 5 * closer[2]
+    clue = clue_of(reference, small_view, reference_to_image=closer)
+    (outcome,) = pipeline.match_all([reference], Look(small_view.image), clue=clue)
+    assert outcome.locked == 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.homographies import warp_points
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.heat_maps import Frame
 from niom_ros.semantics.heat_maps import HeatMap

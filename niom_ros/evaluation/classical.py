@@ -11,7 +11,7 @@ import numpy as np
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.outcomes import MatchOutcome
 
 RATIO = 0.8  # of the distances to the nearest and the second nearest descriptor
 REPROJECTION_ERROR = 3.0  # pixels

@@ -16,10 +16,10 @@ from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import examine
 from niom_ros.matching.geometry import implausibility
-from niom_ros.matching.pipeline import Look
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.looks import Look
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import Detector
 from niom_ros.semantics.detectors.loading import load_detector

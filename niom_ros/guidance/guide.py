@@ -15,9 +15,9 @@ from niom_ros.guidance.pose import Pose
 from niom_ros.guidance.references import NamedReference
 from niom_ros.guidance.rotation import Rotation
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.pipeline import Clue
-from niom_ros.matching.pipeline import Look
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.looks import Clue
+from niom_ros.matching.looks import Look
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.settings import GuideOptions
 

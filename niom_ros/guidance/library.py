@@ -8,7 +8,7 @@ from niom_ros.guidance.folder import ReferenceFolder
 from niom_ros.guidance.references import BadReference
 from niom_ros.guidance.references import GivenReference
 from niom_ros.guidance.references import NamedReference
-from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.reference import Reference
 
 MOST_REFERENCES = 200  # each holds its picture and its features in memory
 

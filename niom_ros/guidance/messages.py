@@ -14,7 +14,7 @@ import numpy as np
 from niom_ros.guidance.guide import Guidance
 from niom_ros.guidance.pose import Pose
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.semantics.scene import Scene
 
 Build = Callable[..., Any]  # build('niom_ros/Homography', status=1, ...)

@@ -8,8 +8,8 @@ import numpy as np
 
 from niom_ros.guidance.guide import Guidance
 from niom_ros.guidance.references import NamedReference
-from niom_ros.matching.pipeline import Clue
-from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.looks import Clue
+from niom_ros.matching.reference import Reference
 from niom_ros.semantics.scene import Scene
 from niom_ros.tracking.track import Tracked
 

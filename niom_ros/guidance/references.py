@@ -11,7 +11,7 @@ from niom_ros.guidance.landmarks import Landmark
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.reference import Reference
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Hints
 from niom_ros.semantics.scene import MarkedObject

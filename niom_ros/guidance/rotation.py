@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from niom_ros.matching.homographies import warp_points
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Scene
 

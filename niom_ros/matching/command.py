@@ -11,10 +11,10 @@ import torch
 from niom_ros.errors import UserError
 from niom_ros.matching.images import read_image
 from niom_ros.matching.images import reason
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pictures import draw_report
-from niom_ros.matching.pipeline import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.reference import Reference
 from niom_ros.pages.reading import read_reference_picture
 from niom_ros.semantics.scene import Hints
 from niom_ros.semantics.scene import Scene

@@ -37,9 +37,9 @@ from niom_ros.matching.marks import score_colours
 from niom_ros.matching.marks import SLATE
 from niom_ros.matching.marks import VERMILLION
 from niom_ros.matching.marks import whole
-from niom_ros.matching.pipeline import MatchOutcome
-from niom_ros.matching.pipeline import Reference
-from niom_ros.matching.pipeline import Weights
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.outcomes import Weights
+from niom_ros.matching.reference import Reference
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
 

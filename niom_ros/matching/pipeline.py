@@ -1,15 +1,10 @@
 """From a reference and an image to a verdict: the flow of the README as one class."""
 
-from collections.abc import Iterator
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import field
 from dataclasses import replace
 import math
 from threading import Lock
-import time
 
 import cv2
 import numpy as np
@@ -29,25 +24,33 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.features import Features
 from niom_ros.matching.features import SMALLEST_SIDE
-from niom_ros.matching.features import strongest
 from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.geometry import in_front
 from niom_ros.matching.geometry import judge
 from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import measure
-from niom_ros.matching.geometry import outline_size
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.images import check_size
 from niom_ros.matching.images import ImageError
 from niom_ros.matching.images import TooPlain
+from niom_ros.matching.looks import Clue
+from niom_ros.matching.looks import is_close
+from niom_ros.matching.looks import keypoint_step
+from niom_ros.matching.looks import Look
+from niom_ros.matching.looks import part_around
+from niom_ros.matching.looks import timed
 from niom_ros.matching.matchers import load_matcher
 from niom_ros.matching.matchers import Side
-from niom_ros.matching.prepared_sides import PreparedSides
+from niom_ros.matching.outcomes import better
+from niom_ros.matching.outcomes import found_without_need
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.outcomes import ON_OBJECT
+from niom_ros.matching.outcomes import Weights
+from niom_ros.matching.reference import Reference
 from niom_ros.matching.weighting import one_heat
 from niom_ros.matching.weighting import weighted
 from niom_ros.matching.weighting import weights_of
@@ -73,124 +76,9 @@ PLENTY_OF_INK = 800  # points along the strokes of a drawing
 LEAST_INK = 120  # of such points: fewer fit anything
 LEAST_SPREAD = 0.008  # of the part that counts, which the strokes must span
 BY_INK = 'ink'
-ON_OBJECT = 'object'
 INK_AGREES = 'points of the drawing lie on edges'
 LONGEST_LOCK = 20  # images in a row in which something is sought only where it was before
-CLOSE = 0.1  # of the outline's size: corners may be so far from where they were followed to
-PART_MARGIN = 0.1  # of an expected outline's width and height, around it
-LEAST_MARGIN = 16.0  # pixels
-SMALLEST_PART = 64  # pixels in each direction: in less there is hardly anything to be matched
-LARGEST_PART = 0.8  # of the image: more than that is as good as all
-KEYPOINT_STEPS = (0.125, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the most, that are matched in a part
-FEWEST_KEYPOINTS = 256  # worth matching
 MOST_INK_POINTS = 400  # of a drawing that are reported: enough to see where it lies
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What to look for: a picture with its features and objects, computed once."""
-
-    image: np.ndarray
-    features: Features
-    scene: Scene
-    box: Box  # around the part of the picture that counts
-    counting_area: int  # pixels of the box that are not masked
-    matchability: float  # 0 hopeless, 1 rich in keypoints, or in strokes
-    drawing: bool  # whether it is lines on paper
-    kind_confidence: float  # how sure that is, 0 to 1
-    strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
-    # Not handed on to changed copies: these are made for the features above.
-    sides: PreparedSides = field(default_factory=PreparedSides, init=False, compare=False)
-    smaller: dict[int, 'Reference'] = field(default_factory=dict, init=False, compare=False)
-
-    def with_most(self, keypoints: int) -> 'Reference':
-        """Return the reference with so many of its keypoints, the strongest; made once."""
-        if keypoints >= len(self.features):
-            return self
-        if keypoints not in self.smaller:
-            keep = strongest(self.features.scores, keypoints)
-            self.smaller[keypoints] = replace(
-                self, features=self.features.where(keep), scene=self.scene.only_at(keep)
-            )
-        return self.smaller[keypoints]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Return width and height of the picture in pixels."""
-        return self.image.shape[1], self.image.shape[0]
-
-
-@dataclass(frozen=True)
-class Weights:
-    """What the descriptors of one image were multiplied with, and why."""
-
-    values: torch.Tensor | None  # N; None: not weighted
-    objects: tuple[int, ...]  # the objects of the scene whose heat was used
-    source: str  # what the weights came from, or why there are none
-
-
-@dataclass(frozen=True)
-class MatchOutcome:
-    """What is known about one image."""
-
-    verdict: Verdict
-    correspondences: Correspondences = field(default_factory=Correspondences.none)
-    image_keypoints: int = 0
-    stage_seconds: dict[str, float] = field(default_factory=dict)
-    scene: Scene = field(default_factory=Scene)
-    paired: PairedObjects = field(default_factory=PairedObjects)
-    weighting: str = 'none'
-    reference_weights: Weights = Weights(None, (), 'none')
-    image_weights: Weights = Weights(None, (), 'none')
-    evidence: Evidence | None = None  # for the best view, also if it is not believed
-    edges: Edges | None = None  # of the image, if a drawing was looked for by its ink
-    way: str = ''  # in which it was looked for: a kind of weighting, or by ink
-    locked: int = 0  # images in a row in which it was found close to where it was before
-
-    @property
-    def agreement(self) -> tuple[float, int]:
-        """Return a measure of how well the matches agree, to compare attempts by."""
-        return self.verdict.confidence, int(self.verdict.inliers.sum())
-
-    @classmethod
-    def without_matches(cls, status: Status, message: str) -> 'MatchOutcome':
-        """Return an outcome that never came as far as matching."""
-        return cls(Verdict(status, message, np.zeros(0, bool)))
-
-
-@dataclass(frozen=True)
-class Clue:
-    """How a reference was found in the last image of a stream: where to begin with the next."""
-
-    reference: Reference
-    way: str
-    reference_to_image: np.ndarray  # 3 x 3
-    locked: int = 0  # images in a row, so far
-    followed: bool = False  # whether it was followed since: the view is that of the next image
-    scene: Scene | None = None  # the objects of that image, if they are known without looking
-
-
-@dataclass
-class Look:
-    """One image, and what is known of it: found once, when somebody first asks."""
-
-    image: np.ndarray
-    seconds: dict[str, float] = field(default_factory=dict)  # what each stage took so far
-    most_keypoints: int | None = None  # that are matched; None: all that the extractor finds
-    part: Box | None = None  # in which keypoints are sought; None: the whole image
-    features: Features | None = None  # in pixels of that part
-    scene: Scene | None = None
-    edges: Edges | None = None
-
-    @property
-    def whole(self) -> Box:
-        """Return the outline of the image."""
-        return Box(0, 0, self.image.shape[1], self.image.shape[0])
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Return where in the image the part begins."""
-        return (0, 0) if self.part is None else (self.part.left, self.part.top)
 
 
 class Pipeline:
@@ -651,43 +539,6 @@ def ways_to_find(reference: Reference, options: Options, try_first: str = '') ->
     return [*ways, ON_OBJECT] if labelled else ways
 
 
-def found_without_need(outcomes: Sequence[MatchOutcome]) -> list[MatchOutcome]:
-    """Return outcomes that say, where nothing was weighted, that there was no need to."""
-    needless = Weights(None, (), 'none: found without')
-    return [
-        replace(outcome, reference_weights=needless, image_weights=needless)
-        if outcome.weighting == 'none'
-        else outcome
-        for outcome in outcomes
-    ]
-
-
-def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | None:
-    """Return the part of an image around a reference; None: there is hardly any, or no less."""
-    if not in_front(reference_to_image, box):
-        return None
-    corners = warp_points(reference_to_image, box.corners())
-    least, most = corners.min(axis=0), corners.max(axis=0)
-    margin = np.maximum(PART_MARGIN * (most - least), LEAST_MARGIN)
-    edges = np.concatenate([np.floor(least - margin), np.ceil(most + margin)])
-    left, top, right, bottom = edges.clip(0, [whole.width, whole.height] * 2).astype(int).tolist()
-    part = Box(left, top, right - left, bottom - top)
-    if min(part.width, part.height) < SMALLEST_PART or part.area > LARGEST_PART * whole.area:
-        return None
-    return part
-
-
-def is_close(view: np.ndarray, expected: np.ndarray, box: Box) -> bool:
-    """Tell whether a reference was found about where it was expected."""
-    return corner_error(view, expected, box) <= CLOSE * outline_size(expected, box)
-
-
-def keypoint_step(most: int, wanted: float) -> int:
-    """Return how many of at most so many keypoints to take: a few sizes are prepared for."""
-    steps = (round(most * step) for step in KEYPOINT_STEPS)
-    return next((step for step in steps if step >= max(wanted, FEWEST_KEYPOINTS)), most)
-
-
 def fitting(area: Area, other: Area) -> np.ndarray:
     """Return the 3 x 3 matrix that moves and stretches a rectangle so that it is another."""
     across, down = other.width / area.width, other.height / area.height
@@ -698,14 +549,6 @@ def fitting(area: Area, other: Area) -> np.ndarray:
             [0, 0, 1],
         ]
     )
-
-
-def better(earlier: MatchOutcome, later: MatchOutcome) -> MatchOutcome:
-    """Return the attempt that is surer, with the objects that the later one found out."""
-    if later.way == ON_OBJECT or later.agreement >= earlier.agreement:
-        keypoints = max(earlier.image_keypoints, later.image_keypoints)
-        return replace(later, image_keypoints=keypoints)
-    return replace(earlier, scene=later.scene, paired=later.paired)
 
 
 def weights_for(
@@ -739,13 +582,3 @@ def times(features: Features, weights: torch.Tensor) -> Features:
 def chosen(weights: torch.Tensor | None, index: torch.Tensor) -> np.ndarray | None:
     """Return the weights of the matched keypoints."""
     return None if weights is None else weights[index].float().cpu().numpy()
-
-
-@contextmanager
-def timed(stage: str, seconds: dict[str, float]) -> Iterator[None]:
-    """Note how long a stage took, all attempts together."""
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        seconds[stage] = seconds.get(stage, 0) + time.perf_counter() - start

@@ -31,8 +31,8 @@ from niom_ros.guidance.references import NamedReference
 from niom_ros.guidance.rotation import Rotation
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
-from niom_ros.matching.pipeline import MatchOutcome
-from niom_ros.matching.pipeline import Weights
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.outcomes import Weights
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.configuration import Live

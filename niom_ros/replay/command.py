@@ -41,7 +41,7 @@ from niom_ros.guidance.references import NamedReference
 from niom_ros.live_line import LiveLine
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.images import ImageError
-from niom_ros.matching.pipeline import Clue
+from niom_ros.matching.looks import Clue
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.replay.bags import Bag
 from niom_ros.replay.bags import BagError

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from niom_ros.demo_sketch import demo_sketch
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.pipeline import Clue
-from niom_ros.matching.pipeline import Look
+from niom_ros.matching.looks import Clue
+from niom_ros.matching.looks import Look
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.speed.comparison import stage_table
 from niom_ros.speed.comparison import stages

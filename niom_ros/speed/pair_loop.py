@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from niom_ros.matching.pipeline import Look
+from niom_ros.matching.looks import Look
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.heat_maps import Frame
 from niom_ros.semantics.heat_maps import HeatMap

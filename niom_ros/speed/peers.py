@@ -17,7 +17,7 @@ from niom_ros.matching.features import Extractor
 from niom_ros.matching.features import Features
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import locate
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.models.store import ModelStore
 from niom_ros.settings import choose_device
 from niom_ros.settings import Limits

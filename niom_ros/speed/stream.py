@@ -1,9 +1,9 @@
 """The stream: a reference that was prepared once, sought in one frame after the other."""
 
-from niom_ros.matching.pipeline import Clue
-from niom_ros.matching.pipeline import Look
+from niom_ros.matching.looks import Clue
+from niom_ros.matching.looks import Look
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.pipeline import Reference
+from niom_ros.matching.reference import Reference
 from niom_ros.settings import Options
 from niom_ros.settings import Weighting
 from niom_ros.speed.views import Attempt

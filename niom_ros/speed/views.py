@@ -8,8 +8,8 @@ import numpy as np
 
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.pipeline import Look
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.looks import Look
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.virtual_scene import DEMO_PHOTO
 from niom_ros.virtual_scene import DEMO_SURROUNDINGS
 from niom_ros.virtual_scene import example_photo

@@ -41,7 +41,7 @@ from niom_ros.guidance.recollection import Recollection
 from niom_ros.guidance.references import GivenReference
 from niom_ros.guidance.references import NamedReference
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.pipeline import MatchOutcome
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.settings import GuideOptions
 from niom_ros.tracking.track import FullMatch
 from niom_ros.virtual_scene import example_photo
