@@ -68,10 +68,20 @@ def bench(tmp_path_factory, models):
     faults = folder / 'faults'
     faults.mkdir()
     tracking = ('-p', 'tracking:=true', '-p', 'match_interval:=0.5', '-p', 'image_timeout:=1.5')
+    # Used once the detector is 'onnx'; where the file is, only the start can say.
+    save_moody_yolo(folder / 'moody.onnx')
+    moody = ('-p', f'detector_path:={folder / "moody.onnx"}')
     with ros_network() as node, pytest.MonkeyPatch.context() as patch:
         patch.setenv('FAULTS', str(faults))
         patch.setenv('NIOM_MODELS', str(models))
-        command = [sys.executable, HERE / 'faulty_matcher.py', '--ros-args', *FAST, *tracking]
+        command = [
+            sys.executable,
+            HERE / 'faulty_matcher.py',
+            '--ros-args',
+            *FAST,
+            *tracking,
+            *moody,
+        ]
         with private_network.running(command, folder / 'log.txt') as process:
             bench = Bench(node, process)
             bench.log = folder / 'log.txt'
@@ -501,14 +511,13 @@ def save_moody_yolo(path):
 
 
 def test_a_detector_of_your_own_that_breaks_is_told_and_the_next_frame_is_matched(
-    bare_film, bench, coffee, tmp_path
+    bare_film, bench, coffee
 ):
-    save_moody_yolo(tmp_path / 'moody.onnx')
     dark = np.minimum(coffee, 240)
     view = bare_film.scene.view(8.0, 0)
     good, white = np.minimum(view.image, 200), view.image.copy()
     white[:] = 255
-    assert configured_again(bench, detector='onnx', detector_path=str(tmp_path / 'moody.onnx'))
+    assert configured_again(bench, detector='onnx')
     activate(bench)
     try:
         assert bench.set_parameter('weighting', 'sew').successful
@@ -523,7 +532,7 @@ def test_a_detector_of_your_own_that_breaks_is_told_and_the_next_frame_is_matche
         assert 'moody.onnx' in fault.status_message or 'Gather' in fault.status_message
         bare_film.show_until(status_is(Homography.OK), image=good, truth=view.picture_to_image)
     finally:
-        assert configured_again(bench, detector='yolov4-tiny', detector_path='')
+        assert configured_again(bench, detector='yolov4-tiny')
         assert bench.set_parameter('weighting', 'auto').successful
         assert bench.set_parameter('tracking', True).successful
         activate(bench)

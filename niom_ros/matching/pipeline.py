@@ -185,8 +185,8 @@ class Pipeline:
         """Return the features of an image, or of the part of it that is looked at."""
         if look.features is None:
             with timed('extract', look.seconds), self._precision():
-                part = look.part or look.whole
-                features = self._extractor.extract(part.part_of(look.image))
+                part = look.image if look.part is None else look.part.part_of(look.image)
+                features = self._extractor.extract(part)
                 look.features = features.strongest(look.most_keypoints or len(features))
         return look.features
 
@@ -200,6 +200,7 @@ class Pipeline:
     def features_and_scene_of(self, look: Look) -> tuple[Features, Scene]:
         """Return both; if neither is known, detector and extractor work side by side."""
         if look.features is None and look.scene is None:
+            look.seconds |= {'extract': 0.0, 'detect': 0.0}  # in this order, whoever ends first
             scene = self._beside.submit(self.scene_of, look)
             return self.features_of(look), scene.result()
         return self.features_of(look), self.scene_of(look)
