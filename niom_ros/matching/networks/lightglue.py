@@ -3,8 +3,9 @@
 After the paper (Lindenberger, Sarlin, Pollefeys: LightGlue: Local Feature Matching at Light Speed,
 2023) and the code of its authors (cvg/LightGlue, Apache-2.0, Copyright 2023 ETH Zurich), changed
 for one pair at a time on a CPU: no large matrix but the last one is ever written down, what can be
-said of one image alone is computed apart, so that it can be kept, and there is no early exit and
-no pruning. The published weights are rearranged when they are loaded.
+said of one image alone is computed apart, so that it can be kept, there is no early exit, and
+pruning is for points that have hardly any prospect. The published weights are rearranged when they
+are loaded.
 """
 
 from collections.abc import Mapping
@@ -38,9 +39,14 @@ class OneSide:
 class LightGlue(nn.Module):
     """Scores how well the keypoints of two images belong together."""
 
-    def __init__(self, architecture: Architecture) -> None:
-        """Create the network with random weights."""
+    def __init__(self, architecture: Architecture, least_prospect: float = 0.0) -> None:
+        """Create the network with random weights.
+
+        Points whose prospect to have a partner sinks to the least one are not looked at in later
+        layers; with 0 all are.
+        """
         super().__init__()
+        self.least_prospect = least_prospect
         width, heads = architecture.width, architecture.heads
         self.input_proj: nn.Module = nn.Identity()
         if architecture.input_width != width:
@@ -54,6 +60,8 @@ class LightGlue(nn.Module):
         )
         self.final_proj = nn.Linear(width, width)
         self.matchability = nn.Linear(width, 1)
+        # The same after each layer but the last.
+        self.prospects = nn.ModuleList(nn.Linear(width, 1) for _ in range(architecture.layers - 1))
 
     def look(self, descriptors: Tensor, keypoints: Tensor, size: tuple[int, int]) -> OneSide:
         """Return what can be said of one image alone.
@@ -71,16 +79,29 @@ class LightGlue(nn.Module):
 
     def forward(self, reference: OneSide, image: OneSide) -> Tensor:
         """Return the logarithm of how well each pair of keypoints belongs together (N x M)."""
-        counts = [len(reference.points), len(image.points)]
-        if not all(counts):
-            return reference.points.new_empty(counts)
+        shape = [len(reference.points), len(image.points)]
+        if not all(shape):
+            return reference.points.new_empty(shape)
         points = torch.cat([reference.points, image.points])
         rotation = torch.cat([reference.rotation, image.rotation])
+        sides, left = shape, torch.arange(len(points), device=points.device)
         for number, across in enumerate(self.across):
             if number:  # the first has been done for each side apart
-                points = self.within[number](points, rotation, counts)
-            points = across(points, counts)
-        return self.assign(points, counts)
+                points = self.within[number](points, rotation, sides)
+            points = across(points, sides)
+            if self.least_prospect and number < len(self.prospects):
+                worth = self.prospects[number](points)[:, 0].sigmoid() > self.least_prospect
+                points, rotation, left = points[worth], rotation[worth], left[worth]
+                sides = [int(side.sum()) for side in worth.split(sides)]
+                if not all(sides):
+                    break
+        if len(left) == sum(shape):
+            return self.assign(points, sides)
+        assignment = points.new_full(shape, -torch.inf, dtype=torch.float32)
+        if all(sides):
+            rows, columns = left.split(sides)
+            assignment[rows[:, None], columns - shape[0]] = self.assign(points, sides)
+        return assignment
 
     def assign(self, points: Tensor, counts: list[int]) -> Tensor:
         """Return the logarithm of the assignment from what all points know in the end."""
@@ -192,6 +213,10 @@ def rearranged(published: Mapping[str, Tensor], architecture: Architecture) -> d
     for layer in ('final_proj', 'matchability'):
         for kind in ('weight', 'bias'):
             mine[f'{layer}.{kind}'] = weights[f'{last}.{layer}.{kind}']
+    for number in range(architecture.layers - 1):
+        for kind in ('weight', 'bias'):
+            entry = weights[f'log_assignment.{number}.matchability.{kind}']
+            mine[f'prospects.{number}.{kind}'] = entry
     for number in range(architecture.layers):
         within, across = (f'transformers.{number}.{kind}' for kind in ('self_attn', 'cross_attn'))
         for kind in ('weight', 'bias'):
