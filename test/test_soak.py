@@ -20,7 +20,7 @@ def test_two_minutes_of_load_leave_the_node_as_it_was(tmp_path):
 
 
 GOOD = Findings(
-    seconds=80.0,
+    seconds=300.0,
     exit_code=None,
     frames_sent=2400,
     frames_received=2300,
@@ -67,3 +67,10 @@ def test_what_a_soak_must_not_find_is_told(bad, words):
     assert problems(GOOD) == []
     (problem,) = problems(replace(GOOD, **bad))
     assert words in problem
+
+
+def test_memory_may_rise_to_its_plateau_in_a_short_run_but_not_without_end():
+    short = replace(GOOD, seconds=60.0)
+    assert problems(replace(short, megabytes=(1400.0, 1700.0, 1740.0, 1940.0))) == []
+    (problem,) = problems(replace(short, megabytes=(1400.0, 1700.0, 1740.0, 1960.0)))
+    assert problem == 'memory grew from 1700 to 1960 MB'
