@@ -6,10 +6,12 @@ from pathlib import Path
 import re
 import subprocess
 import sys
+import time
 
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
+import numpy as np
 import pytest
 
 CLONE = Path(__file__).resolve().parent.parent
@@ -17,6 +19,7 @@ FUZZ = CLONE / 'test/fuzz'
 sys.path.insert(0, str(FUZZ))
 
 import camera_messages  # noqa: E402
+from niom_ros.srv import SetReference  # noqa: E402
 import pictures  # noqa: E402
 import reference_yaml  # noqa: E402
 import run  # noqa: E402
@@ -26,6 +29,9 @@ from niom_ros.guidance.camera_images import message_to_rgb  # noqa: E402
 from niom_ros.guidance.folder import read_reference  # noqa: E402
 from niom_ros.guidance.references import BadReference  # noqa: E402
 from niom_ros.matching.images import ImageError  # noqa: E402
+from niom_ros.nodes.reference_request import check_request  # noqa: E402
+from niom_ros.nodes.reference_request import given_reference  # noqa: E402
+from niom_ros.pages.reading import ReferencePicture  # noqa: E402
 from niom_ros.parameters import MATCHER_PARAMETERS  # noqa: E402
 
 INPUTS = 150
@@ -138,3 +144,30 @@ def test_a_description_may_have_many_brackets_but_not_in_each_other(tmp_path):
     marks = ', '.join(f'"[{number}": [1, 2]' for number in range(15))
     file.write_text(f'image: a.png\nlandmarks: {{{marks}}}\nlabel: "]]]]"')
     assert len(read_reference(file).landmarks) == 15
+
+
+@pytest.mark.parametrize(
+    ('fields', 'words'),
+    [
+        (
+            {
+                'landmark_names': ['a'] * 10**6,
+                'landmark_x': array('f', bytes(4 * 10**6)),
+                'landmark_y': array('f', bytes(4 * 10**6)),
+            },
+            'at most 1000',
+        ),
+        ({'landmark_names': ['a'], 'landmark_x': [math.nan], 'landmark_y': [1.0]}, 'outside'),
+        ({'label': 'x' * 10**6}, 'at most 256'),
+        ({'id': 'x' * 10**6}, 'at most 256'),
+    ],
+)
+def test_a_call_that_says_too_much_is_refused_in_a_moment(fields, words):
+    request = SetReference.Request(**({'id': 'cup', 'use_current_frame': True} | fields))
+    picture = ReferencePicture(np.zeros((40, 60, 3), np.uint8))
+    begin = time.monotonic()
+    with pytest.raises(BadReference, match=words) as refused:
+        check_request(request)
+        given_reference(request, picture)
+    assert time.monotonic() - begin < 10
+    assert len(str(refused.value)) < 1000
