@@ -4,6 +4,7 @@ Whatever happens, all that the matcher says is recorded and checked: see recorde
 """
 
 from array import array
+from contextlib import contextmanager
 from pathlib import Path
 import subprocess
 import sys
@@ -19,9 +20,6 @@ from niom_ros.msg import Homography
 from niom_ros.srv import ListReferences
 from niom_ros.srv import SetReference
 import numpy as np
-import onnx
-from onnx import helper
-from onnx import numpy_helper
 import pytest
 from rclpy.qos import QoSProfile
 from recorded_film import Film
@@ -62,26 +60,17 @@ def models(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope='module')
-def bench(tmp_path_factory, models):
-    folder = tmp_path_factory.mktemp('matcher')
+@contextmanager
+def faulty_bench(folder, models, *arguments):
+    """Run a matcher in which faults can be set, and hear all that it says."""
     faults = folder / 'faults'
     faults.mkdir()
     tracking = ('-p', 'tracking:=true', '-p', 'match_interval:=0.5', '-p', 'image_timeout:=1.5')
-    # Used once the detector is 'onnx'; where the file is, only the start can say.
-    save_moody_yolo(folder / 'moody.onnx')
-    moody = ('-p', f'detector_path:={folder / "moody.onnx"}')
+    arguments = (*FAST, *tracking, *arguments)
     with ros_network() as node, pytest.MonkeyPatch.context() as patch:
         patch.setenv('FAULTS', str(faults))
         patch.setenv('NIOM_MODELS', str(models))
-        command = [
-            sys.executable,
-            HERE / 'faulty_matcher.py',
-            '--ros-args',
-            *FAST,
-            *tracking,
-            *moody,
-        ]
+        command = [sys.executable, HERE / 'faulty_matcher.py', '--ros-args', *arguments]
         with private_network.running(command, folder / 'log.txt') as process:
             bench = Bench(node, process)
             bench.log = folder / 'log.txt'
@@ -92,6 +81,12 @@ def bench(tmp_path_factory, models):
             bench.wait_until_connected()
             yield bench
             assert process.poll() is None, bench.log.read_text()
+
+
+@pytest.fixture(scope='module')
+def bench(tmp_path_factory, models):
+    with faulty_bench(tmp_path_factory.mktemp('matcher'), models) as bench:
+        yield bench
 
 
 @pytest.fixture
@@ -482,60 +477,6 @@ def test_a_broken_model_is_refused_with_the_remedy_which_works_without_a_restart
         aliked.write_bytes(good)
     assert configured_again(bench)
     activate(bench)
-    set_cup(bench, coffee)
-    bare_film.show_until_tracked()
-
-
-def save_moody_yolo(path):
-    """Write a YOLO that sees nothing, and breaks on images with a pixel that is all white.
-
-    The brightest value chooses the row of a table that has only one.
-    """
-    rows = np.zeros((1, 1, 6), np.float32)
-    graph = helper.make_graph(
-        [
-            helper.make_node('Constant', [], ['table'], value=numpy_helper.from_array(rows)),
-            helper.make_node('ReduceMax', ['images'], ['brightest'], keepdims=0),
-            helper.make_node('Floor', ['brightest'], ['whole']),
-            helper.make_node('Cast', ['whole'], ['row'], to=onnx.TensorProto.INT64),
-            helper.make_node('Gather', ['table', 'row'], ['chosen'], axis=0),
-            helper.make_node('Unsqueeze', ['chosen', 'first'], ['boxes']),
-        ],
-        'moody',
-        [helper.make_tensor_value_info('images', onnx.TensorProto.FLOAT, (1, 3, 64, 96))],
-        [helper.make_tensor_value_info('boxes', onnx.TensorProto.FLOAT, (1, 1, 6))],
-        [numpy_helper.from_array(np.array([0], np.int64), 'first')],
-    )
-    opset = [helper.make_opsetid('', 17)]
-    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opset), path)
-
-
-def test_a_detector_of_your_own_that_breaks_is_told_and_the_next_frame_is_matched(
-    bare_film, bench, coffee
-):
-    dark = np.minimum(coffee, 240)
-    view = bare_film.scene.view(8.0, 0)
-    good, white = np.minimum(view.image, 200), view.image.copy()
-    white[:] = 255
-    assert configured_again(bench, detector='onnx')
-    activate(bench)
-    try:
-        assert bench.set_parameter('weighting', 'sew').successful
-        assert bench.set_parameter('tracking', False).successful
-        set_cup(bench, dark)
-        bare_film.show_until(status_is(Homography.OK), image=good, truth=view.picture_to_image)
-        half_white = good.copy()
-        half_white[:200, :100] = 255
-        fault = bare_film.show_until(
-            status_is(Homography.FAULT), image=half_white, truth=view.picture_to_image
-        )
-        assert 'moody.onnx' in fault.status_message or 'Gather' in fault.status_message
-        bare_film.show_until(status_is(Homography.OK), image=good, truth=view.picture_to_image)
-    finally:
-        assert configured_again(bench, detector='yolov4-tiny')
-        assert bench.set_parameter('weighting', 'auto').successful
-        assert bench.set_parameter('tracking', True).successful
-        activate(bench)
     set_cup(bench, coffee)
     bare_film.show_until_tracked()
 
