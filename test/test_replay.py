@@ -178,7 +178,7 @@ def results_in(bag):
 
 def error_in_pixels(matrix, view, photo):
     found = np.array(matrix).reshape(3, 3)
-    return corner_error(found, view.picture_to_image, Box(0, 0, photo.shape[1], photo.shape[0]))
+    return corner_error(found, view.picture_to_image, Box.around(photo))
 
 
 # One run with everything that can be written

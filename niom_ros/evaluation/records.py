@@ -34,7 +34,9 @@ from niom_ros.settings import existing_file
 MEASURING_CODE = (
     'settings.py',
     'drawings',
+    'guidance/guide.py',
     'guidance/landmarks.py',
+    'guidance/recollection.py',
     'matching',
     'models/table.py',
     'semantics',

@@ -44,7 +44,7 @@ class Picture:
     @property
     def box(self) -> Box:
         """Return its outline."""
-        return Box(0, 0, self.pixels.shape[1], self.pixels.shape[0])
+        return Box.around(self.pixels)
 
 
 @dataclass(frozen=True)

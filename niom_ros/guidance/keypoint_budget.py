@@ -19,6 +19,7 @@ class KeypointBudget:
     def __init__(self, most: int) -> None:
         """Begin with all keypoints."""
         self._most = most
+        self._fewest = min(FEWEST, most)
         self._wanted = float(most)
         self.too_slow = ''  # why the time cannot be kept, if it cannot
 
@@ -28,7 +29,7 @@ class KeypointBudget:
             self._wanted, self.too_slow = float(self._most), ''
         if self._wanted >= self._most:
             return None
-        return max(min(FEWEST, self._most), int(self._wanted) // STEP * STEP)
+        return max(self._fewest, int(self._wanted) // STEP * STEP)
 
     def took(self, seconds: float, max_latency: float) -> None:
         """Note how long the answer to a match took that had as many as `keypoints` said."""
@@ -37,13 +38,12 @@ class KeypointBudget:
         taken = self.keypoints(max_latency) or self._most
         self.too_slow = ''
         if seconds > max_latency:
-            fewest = min(FEWEST, self._most)
-            if taken <= fewest:
+            if taken <= self._fewest:
                 self.too_slow = (
                     f'a full match takes {seconds:.2f} s even with {taken} keypoints, and '
                     f'max_latency is {max_latency:g} s: raise it, or shrink max_image_side'
                 )
-            self._wanted = max(fewest, taken * max(LARGEST_CUT, max_latency / seconds))
+            self._wanted = max(self._fewest, taken * max(LARGEST_CUT, max_latency / seconds))
         elif seconds < ROOM * max_latency:
             # As if all of the time grew with the square of the number: it grows less than that.
             rise = min(LARGEST_RISE, math.sqrt(max_latency / max(seconds, 1e-3)))

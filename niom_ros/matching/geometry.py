@@ -45,6 +45,11 @@ class Box:
     width: int
     height: int
 
+    @classmethod
+    def around(cls, picture: np.ndarray) -> 'Box':
+        """Return the outline of a whole picture."""
+        return cls(0, 0, picture.shape[1], picture.shape[0])
+
     @property
     def area(self) -> int:
         """Return the number of pixels."""
@@ -278,10 +283,11 @@ def corner_error(found: np.ndarray, truth: np.ndarray, reference_box: Box) -> fl
     return float(np.linalg.norm(offsets, axis=1).mean())
 
 
-def outline_size(reference_to_image: np.ndarray, box: Box) -> float:
-    """Return how far the corners of a reference are from its middle in the image, on average."""
-    outline = warp_points(reference_to_image, box.corners())
-    return float(np.linalg.norm(outline - outline.mean(axis=0), axis=1).mean())
+def relative_corner_error(found: np.ndarray, truth: np.ndarray, reference_box: Box) -> float:
+    """Return the corner error as a share of how far the true corners are from their middle."""
+    outline = warp_points(truth, reference_box.corners())
+    size = float(np.linalg.norm(outline - outline.mean(axis=0), axis=1).mean())
+    return corner_error(found, truth, reference_box) / max(size, 1e-9)
 
 
 def jacobian(homography: np.ndarray, point: np.ndarray) -> np.ndarray:

@@ -11,9 +11,8 @@ import numpy as np
 from niom_ros.drawings.edges import Edges
 from niom_ros.matching.features import Features
 from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import in_front
-from niom_ros.matching.geometry import outline_size
+from niom_ros.matching.geometry import relative_corner_error
 from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.reference import Reference
 from niom_ros.semantics.scene import Scene
@@ -54,7 +53,7 @@ class Look:
     @property
     def whole(self) -> Box:
         """Return the outline of the image."""
-        return Box(0, 0, self.image.shape[1], self.image.shape[0])
+        return Box.around(self.image)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -79,7 +78,7 @@ def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | N
 
 def is_close(view: np.ndarray, expected: np.ndarray, box: Box) -> bool:
     """Tell whether a reference was found about where it was expected."""
-    return corner_error(view, expected, box) <= CLOSE * outline_size(expected, box)
+    return relative_corner_error(view, expected, box) <= CLOSE
 
 
 def keypoint_step(most: int, wanted: float) -> int:

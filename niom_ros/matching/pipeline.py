@@ -187,7 +187,9 @@ class Pipeline:
             with timed('extract', look.seconds), self._precision():
                 part = look.image if look.part is None else look.part.part_of(look.image)
                 features = self._extractor.extract(part)
-                look.features = features.strongest(look.most_keypoints or len(features))
+                if look.most_keypoints:
+                    features = features.strongest(look.most_keypoints)
+                look.features = features
         return look.features
 
     def scene_of(self, look: Look) -> Scene:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from niom_ros.matching.homographies import warp_points
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.heat_maps import HeatMap
 
@@ -35,17 +36,11 @@ class SeenObject:
         """Return the object in another image, given the motion (3 x 3); None: out of sight."""
         area, size = self.area, self.heat.frame
         corners = np.array(
-            [
-                [area.left, area.top, 1],
-                [area.right, area.top, 1],
-                [area.right, area.bottom, 1],
-                [area.left, area.bottom, 1],
-            ]
+            [[x, y] for x in (area.left, area.right) for y in (area.top, area.bottom)]
         )
-        moved = corners @ motion.T
-        if not (moved[:, 2] > 0).all():  # beyond the horizon
+        if not (corners @ motion[2, :2] + motion[2, 2] > 0).all():  # beyond the horizon
             return None
-        moved = moved[:, :2] / moved[:, 2:]
+        moved = warp_points(motion, corners)
         box = Area(*moved.min(axis=0), *moved.max(axis=0)).within(size.width, size.height)
         if not (box.width > 0 and box.height > 0):
             return None

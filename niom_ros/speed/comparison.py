@@ -26,7 +26,6 @@ from niom_ros.speed.timing import Lap
 from niom_ros.speed.timing import seconds_of
 from niom_ros.speed.timing import Spread
 from niom_ros.speed.views import Attempt
-from niom_ros.speed.views import box_of
 from niom_ros.speed.views import demo_views
 from niom_ros.speed.views import named
 from niom_ros.speed.views import Size
@@ -51,7 +50,7 @@ class Comparison:
     def __init__(self, pipeline: Pipeline, settings: Settings, store: ModelStore) -> None:
         """Load the networks that the pipeline does not have."""
         picture = example_photo(DEMO_PHOTO)
-        self._box = box_of(picture)
+        self._box = Box.around(picture)
         self._reference = pipeline.prepare(picture)
         self._with_sew = Stream(pipeline, self._reference, 'sew')
         self._without = Stream(pipeline, self._reference, 'none')

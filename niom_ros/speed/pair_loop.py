@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.looks import Look
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.reference import Reference
@@ -16,7 +17,6 @@ from niom_ros.settings import Options
 from niom_ros.settings import Settings
 from niom_ros.settings import Weighting
 from niom_ros.speed.views import Attempt
-from niom_ros.speed.views import box_of
 from niom_ros.speed.views import OF_REFERENCE
 from niom_ros.speed.views import Stopwatch
 from niom_ros.virtual_scene import View
@@ -43,7 +43,7 @@ class PairLoop:
             look.scene = with_pictures(seen)
             watch.done(f'heat pictures{whose}')
         first, second = sides
-        features, box = self._pipeline.features_of(first), box_of(self._picture)
+        features, box = self._pipeline.features_of(first), Box.around(self._picture)
         scene = self._pipeline.scene_of(first).at(features.keypoints)
         reference = Reference(self._picture, features, scene, box, box.area, 1.0, False, 1.0)
         already = dict(second.seconds)

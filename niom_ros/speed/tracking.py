@@ -6,6 +6,7 @@ from dataclasses import asdict
 import cv2
 import numpy as np
 
+from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
@@ -18,7 +19,6 @@ from niom_ros.speed.stream import Stream
 from niom_ros.speed.timing import in_turn
 from niom_ros.speed.timing import seconds_of
 from niom_ros.speed.timing import Spread
-from niom_ros.speed.views import box_of
 from niom_ros.speed.views import demo_views
 from niom_ros.speed.views import named
 from niom_ros.speed.views import Size
@@ -40,7 +40,7 @@ class Following:
     def __init__(self, stream: Stream, views: list[View], picture: np.ndarray) -> None:
         """Find it in the first view."""
         self._views = views
-        self._box = box_of(picture)
+        self._box = Box.around(picture)
         self._tracker = Tracker()
         self._answers: list[tuple[View, Verdict]] = []
         outcome = stream.find(views[0]).outcome

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 import time
 
-import numpy as np
-
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.looks import Look
@@ -86,8 +84,3 @@ class Stopwatch:
 def stage_names(attempts: Sequence[Attempt]) -> list[str]:
     """Return the stages of some attempts, in their order."""
     return list(dict.fromkeys(name for attempt in attempts for name in attempt.stages))
-
-
-def box_of(picture: np.ndarray) -> Box:
-    """Return the outline of a picture."""
-    return Box(0, 0, picture.shape[1], picture.shape[0])

@@ -6,8 +6,7 @@ from threading import Lock
 
 import numpy as np
 
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import outline_size
+from niom_ros.matching.geometry import relative_corner_error
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.settings import Limits
@@ -139,8 +138,7 @@ class Tracker:
             return False
         if match.reference_id != track.reference_id or match.reference_box != track.reference_box:
             return False
-        distance = corner_error(view, found, match.reference_box)
-        return distance <= AGREEMENT * outline_size(found, match.reference_box)
+        return relative_corner_error(view, found, match.reference_box) <= AGREEMENT
 
     def _replace(self, track: Track, match: FullMatch) -> None:
         """Go on with the track of a new full match."""
