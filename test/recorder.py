@@ -103,7 +103,8 @@ class Recorder:
             truth = self.truths[stamp]
             assert truth is not None, f'found in {stamp}, where it is not'
             matrix = np.array(message.matrix).reshape(3, 3)
-            assert corner_error(matrix, truth, self._box) < FARTHEST, f'{stamp} is wrong'
+            error = corner_error(matrix, truth, self._box)
+            assert error < FARTHEST, f'{stamp} is {error:.1f} px off: {message}'
             assert message.source != Homography.NONE, 'OK without a source'
             assert message.confidence >= 0.5, 'OK without confidence'
             assert nanoseconds(message.matched_stamp) in self.truths, 'rests on no frame'

@@ -446,6 +446,19 @@ def test_catching_up_goes_step_by_step_where_a_leap_is_too_far(coffee):
     assert error_of(tracker.matched(match_of(views[0], 0)), views[-1]) < MOST_DRIFT
 
 
+def test_a_leap_is_as_exact_as_small_steps_or_is_not_made(scene):
+    slow = [scene.view(frame / 10, frame) for frame in range(40)]
+    errors = []
+    for start in range(0, 25, 3):
+        for gap in (6, 9, 12, 15):
+            track = Track(match_of(slow[start], 3 * start))
+            later = start + gap
+            if track.leap(grey_frame(slow[later].image, later / 10)):
+                errors.append(error_of(track.newest, slow[later]))
+    assert len(errors) > 20
+    assert max(errors) < 2
+
+
 def test_a_full_match_from_before_a_cut_is_not_carried_over_it(views):
     tracker = Tracker()
     cat = cv2.resize(example_photo('chelsea'), (640, 480))

@@ -35,6 +35,7 @@ LIKE = 0.7  # normalised cross-correlation from which a patch is the same
 FARTHEST = 1.5  # pixels of the grey frame within which a point agrees
 MOST_WARPED = 0.25  # of the outline's size that its corners move against each other in a frame
 FRAME_TIME = 0.1  # seconds; what is longer allows for more
+MOST_SECOND_LOOKS = 2  # at a frame in which only a part of the points was found
 LONGEST_SEARCH = 0.5  # seconds after the last good frame: then only a full match helps
 WIDER_HULL = 1.15  # points are followed a little beyond those of the full match
 
@@ -101,6 +102,25 @@ class Start:
     patches: Patches
     reference_points: np.ndarray  # N x 2, of the patches
     drift: float = 0.0  # pixels of the image, since the full match
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Where patches put the reference in a frame, and how many of them."""
+
+    view: np.ndarray | None  # 3 x 3, to pixels of the grey frame; None: nowhere
+    agreeing: np.ndarray  # booleans: which ones of those in view
+    correspondences: Correspondences  # of those in view, the most alike first
+
+    @property
+    def seen(self) -> int:
+        """Return the number of patches that agree."""
+        return int(self.agreeing.sum())
+
+    @property
+    def share(self) -> float:
+        """Return which share of the patches in view agrees."""
+        return self.seen / max(1, len(self.agreeing))
 
 
 class Track:
@@ -203,37 +223,45 @@ class Track:
                 f'be followed, {FEWEST_POINTS} are needed'
             )
             return self._lost(frame, Status.FEW_MATCHES, reason)
+        fit = self._fit(frame, guess, level)
+        # From a poor guess only some patches arrive; where those put the picture, more do.
+        for _ in range(MOST_SECOND_LOOKS):
+            if fit.view is None or fit.share >= LEAST_CERTAIN:
+                break
+            again = self._fit(frame, fit.view, COARSEST)
+            if again.seen <= fit.seen:
+                break
+            fit = again
+        if len(fit.agreeing) < FEWEST_POINTS:
+            reason = (
+                f'only {len(fit.agreeing)} points of the reference are in view, '
+                f'{FEWEST_POINTS} must be'
+            )
+            return self._lost(frame, Status.FEW_MATCHES, reason)
+        return self._judge(frame, fit)
+
+    def _fit(self, frame: GreyFrame, guess: np.ndarray, level: int) -> Fit:
+        """Align the patches with a frame, and lay the reference where most of them agree."""
+        start = self._start
         aligned = start.patches.align(frame, guess @ np.linalg.inv(start.reference_to_grey), level)
         in_view = np.nonzero(aligned.inside)[0]
         in_view = in_view[np.argsort(-aligned.likeness[in_view], kind='stable')]
-        count = len(in_view)
-        if count < FEWEST_POINTS:
-            reason = f'only {count} points of the reference are in view, {FEWEST_POINTS} must be'
-            return self._lost(frame, Status.FEW_MATCHES, reason)
-        alike = aligned.likeness[in_view] > LIKE
-        view, near = fit_view(
-            start.reference_points[in_view[alike]], aligned.points[in_view[alike]], FARTHEST
-        )
-        agreeing = alike.copy()
-        agreeing[alike] = near
+        likeness, points = aligned.likeness[in_view], aligned.points[in_view]
+        reference_points = start.reference_points[in_view]
+        agreeing = likeness > LIKE
+        view, near = fit_view(reference_points[agreeing], points[agreeing], FARTHEST)
+        agreeing[agreeing] = near
         correspondences = Correspondences(
-            start.reference_points[in_view].astype(np.float32),
-            warp_points(np.linalg.inv(frame.image_to_grey), aligned.points[in_view]).astype(
-                np.float32
-            ),
-            aligned.likeness[in_view].clip(0, 1),
+            reference_points.astype(np.float32),
+            warp_points(np.linalg.inv(frame.image_to_grey), points).astype(np.float32),
+            likeness.clip(0, 1),
         )
-        return self._judge(frame, view, agreeing, correspondences)
+        return Fit(view, agreeing, correspondences)
 
-    def _judge(
-        self,
-        frame: GreyFrame,
-        view: np.ndarray | None,
-        agreeing: np.ndarray,
-        correspondences: Correspondences,
-    ) -> Tracked:
+    def _judge(self, frame: GreyFrame, fit: Fit) -> Tracked:
         """Decide whether to believe where the patches put the reference."""
-        seen, count = int(agreeing.sum()), len(agreeing)
+        view, agreeing, correspondences = fit.view, fit.agreeing, fit.correspondences
+        seen, count = fit.seen, len(agreeing)
         message = f'{seen} of {count} tracked points agree'
         if view is None or seen < FEWEST_POINTS:
             reason = f'{message}, {FEWEST_POINTS} are needed'
