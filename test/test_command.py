@@ -95,7 +95,7 @@ def test_the_demo_finds_what_the_sketch_shows(tmp_path):
     summary = json.loads((tmp_path / 'out/summary.json').read_text())
     assert summary['results'] >= 5
     assert summary['statuses'].get('OK', 0) >= 0.8 * summary['results']
-    assert summary['mean corner error in px'] < 25
+    assert summary['mean corner error in px'] < 12
     assert summary['mean landmark error in px'] < 8
     assert summary['mean position error in mm'] < 30
     for kind in ('debug', 'overlay', 'heatmap'):

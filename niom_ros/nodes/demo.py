@@ -47,9 +47,7 @@ SECONDS = 150.0  # for everything
 PATIENCE = 2.0  # seconds for a failing node to end
 LEAST_SHARE_OK = 0.8
 LARGEST_ERRORS = {
-    # They lie far outside of what is drawn: 5 in most runs, 11 and 14 in two on a machine slowed
-    # threefold, where the sketch was lost once and found again less exactly.
-    'mean corner error in px': 25.0,
+    'mean corner error in px': 12.0,
     'mean landmark error in px': 8.0,
     'mean position error in mm': 30.0,
 }
