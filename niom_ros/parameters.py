@@ -117,6 +117,12 @@ NETWORK_PARAMETERS = (
         at_start=True,
     ),
     Parameter(
+        'detector_sha256',
+        Settings.detector_sha256,
+        'Its sha256, as sha256sum prints it: a must for ultralytics, whose files can hold code.',
+        at_start=True,
+    ),
+    Parameter(
         'detector_labels',
         Settings.detector_labels,
         'Text file with one label a line, for an onnx detector that does not tell its own.',

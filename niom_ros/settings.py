@@ -50,6 +50,7 @@ class Settings:
 
     detector: str = 'yolov4-tiny'
     detector_path: str = ''  # the file of an onnx or ultralytics detector
+    detector_sha256: str = ''  # of that file: whoever names it trusts it
     detector_labels: str = ''  # a text file with one label a line, for an onnx detector
     detector_threshold: float = 0.25  # objects that score lower are not seen
     cam: str = 'closed_form'  # how heat maps are made

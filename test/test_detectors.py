@@ -246,6 +246,7 @@ def test_a_letterbox_pads_by_whole_pixels_and_can_be_undone(size):
         ({'detector': 'onnx'}, 'set detector_path'),
         ({'detector': 'ultralytics'}, 'set detector_path'),
         ({'detector_path': 'x.onnx'}, "set detector to 'onnx' or 'ultralytics'"),
+        ({'detector_sha256': 'ab'}, "only for detector 'ultralytics'"),
         ({'detector_labels': 'x.txt'}, "only for detector 'onnx'"),
     ],
 )

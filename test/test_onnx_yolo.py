@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+import hashlib
 from pathlib import Path
 import sys
+from types import SimpleNamespace
 from typing import Any
 import warnings
 
@@ -33,6 +35,7 @@ WIDTH, HEIGHT = 96, 64
 STRIDES = (8, 16, 32)
 CELLS = 126
 CLASSES = 3
+EMPTY = hashlib.sha256(b'').hexdigest()  # of an empty file
 IMAGE = np.zeros((HEIGHT, WIDTH, 3), np.uint8)  # fits the input as it is
 
 SaveModel = Callable[..., Path]
@@ -593,15 +596,40 @@ def test_ultralytics_must_be_installed(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / 'model.pt'
     path.touch()
     with pytest.raises(SettingsError, match=r'pip install ultralytics .*AGPL-3\.0'):
-        load_ultralytics(path, DetectorOptions(), CPU)
+        load_ultralytics(path, EMPTY, DetectorOptions(), CPU)
+
+
+def test_a_file_of_ultralytics_is_read_only_if_the_user_names_its_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can hold code, so nothing is unpickled that nobody has vouched for."""
+    read: list[bytes] = []
+
+    def load(file: str) -> SimpleNamespace:
+        read.append(Path(file).read_bytes())
+        return SimpleNamespace(model=None)
+
+    monkeypatch.setitem(sys.modules, 'ultralytics', SimpleNamespace(YOLO=load))
+    path = tmp_path / 'model.pt'
+    path.write_bytes(b'mine')
+    right = hashlib.sha256(b'mine').hexdigest()
+    with pytest.raises(SettingsError, match=f'set detector_sha256 to {right}'):
+        load_ultralytics(path, '', DetectorOptions(), CPU)
+    with pytest.raises(SettingsError, match=f'names .{EMPTY}., it has {right}'):
+        load_ultralytics(path, EMPTY, DetectorOptions(), CPU)
+    assert read == []
+    for written in (right, f' {right.upper()}\n'):
+        with pytest.raises(SettingsError, match='finds no network'):
+            load_ultralytics(path, written, DetectorOptions(), CPU)
+    assert read == [b'mine', b'mine']
 
 
 def test_ultralytics_gets_no_name_that_it_could_download(tmp_path: Path) -> None:
     """Only a .pt file that is there is given to it."""
     with pytest.raises(SettingsError, match='set detector_path to a file that exists'):
-        load_ultralytics(tmp_path / 'yolov8n.pt', DetectorOptions(), CPU)
+        load_ultralytics(tmp_path / 'yolov8n.pt', EMPTY, DetectorOptions(), CPU)
     other = tmp_path / 'yolov8n.yaml'
     other.touch()
     for path in (tmp_path, other):
         with pytest.raises(SettingsError, match=r'is not a \.pt file: set detector_path to one'):
-            load_ultralytics(path, DetectorOptions(), CPU)
+            load_ultralytics(path, EMPTY, DetectorOptions(), CPU)

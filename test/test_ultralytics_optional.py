@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib.util import find_spec
 import os
 from pathlib import Path
@@ -66,7 +67,8 @@ def make(ultralytics: Any, kind: str, path: Path) -> Path:
 
 
 def load(path: Path, **options: Any) -> UltralyticsDetector:
-    return load_ultralytics(path, DetectorOptions(**options), CPU)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    return load_ultralytics(path, sha256, DetectorOptions(**options), CPU)
 
 
 def noise(width: int = 128, height: int = 64) -> torch.Tensor:

@@ -25,6 +25,8 @@ def load_detector(settings: Settings, store: ModelStore, device: torch.device) -
             f"detector_path is set, but detector is '{name}': "
             "set detector to 'onnx' or 'ultralytics', or leave the path empty"
         )
+    if settings.detector_sha256 and name != 'ultralytics':
+        raise SettingsError("detector_sha256 is only for detector 'ultralytics': leave it empty")
     if settings.detector_labels and name != 'onnx':
         raise SettingsError("detector_labels is only for detector 'onnx': leave it empty")
     if name == 'yolov4-tiny':
@@ -42,5 +44,5 @@ def load_detector(settings: Settings, store: ModelStore, device: torch.device) -
     if name == 'ultralytics':
         from niom_ros.semantics.detectors.ultralytics_yolo import load_ultralytics
 
-        return load_ultralytics(path, options, device)
+        return load_ultralytics(path, settings.detector_sha256, options, device)
     return None

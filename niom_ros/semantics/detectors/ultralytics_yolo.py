@@ -1,13 +1,15 @@
 """Models of ultralytics (YOLOv8, YOLO11 and their like, also -seg), by the path of a .pt file.
 
 The package is the user's own: it is under the AGPL-3.0, so it is neither a part of this one nor
-installed with it. A .pt file can hold any code. Present versions of ultralytics can be told to
-take only weights and layers that they know from it, and are; older ones run all that is in it.
+installed with it. A .pt file can hold any code, so only a file whose sha256 the user has named is
+read. Present versions of ultralytics are told to take only weights and layers that they know from
+it besides; older ones run all that is in it.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+import hashlib
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -113,11 +115,11 @@ class UltralyticsDetector(TorchDetector):
 
 
 def load_ultralytics(
-    path: Path | str, options: DetectorOptions, device: torch.device
+    path: Path | str, sha256: str, options: DetectorOptions, device: torch.device
 ) -> UltralyticsDetector:
     """Load a .pt file that ultralytics has trained. Nothing is ever downloaded."""
     path = existing_pt(path)
-    model = load_model(path)
+    model = load_model(path, trusted_content(path, sha256))
     head = detection_head(model, path)
     labels = tuple(str(model.names[number]) for number in range(head.nc))
     side = trained_side(model)
@@ -141,8 +143,25 @@ def existing_pt(path: Path | str) -> Path:
     return existing_file(path, 'detector_path')
 
 
-def load_model(path: Path) -> Any:
-    """Return the network of a .pt file."""
+def trusted_content(path: Path, sha256: str) -> bytes:
+    """Return what a file holds, if it is what the user trusts."""
+    content = path.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if not sha256:
+        raise SettingsError(
+            f'{path} can hold code that would be run: if you trust where it comes from, '
+            f'set detector_sha256 to {found}'
+        )
+    if found != sha256.strip().lower():
+        raise SettingsError(
+            f'{path} is not the file that detector_sha256 names ({sha256}), it has {found}: '
+            'set detector_sha256 to that if you changed the file and trust it'
+        )
+    return content
+
+
+def load_model(path: Path, content: bytes) -> Any:
+    """Return the network of a .pt file, of which this is the content."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -152,11 +171,11 @@ def load_model(path: Path) -> Any:
             f"detector 'ultralytics' needs the Python package ultralytics ({error}): "
             'pip install ultralytics (mind its licence, AGPL-3.0), or use another detector'
         ) from None
-    with plainly_named(path) as link:
+    with plainly_named(content) as copy:
         try:
-            model = YOLO(str(link)).model
+            model = YOLO(str(copy)).model
         except Exception as error:  # of many kinds, for all that can be in a file
-            reason = ' '.join(str(error).split()).replace(str(link), path.name)
+            reason = ' '.join(str(error).split()).replace(str(copy), path.name)
             raise SettingsError(
                 f'ultralytics cannot load {path} ({reason}): {READABLE}; if it has layers of your '
                 'own and you trust it, set ULTRALYTICS_SAFE_LOAD=false in the environment'
@@ -167,16 +186,16 @@ def load_model(path: Path) -> Any:
 
 
 @contextmanager
-def plainly_named(path: Path) -> Iterator[Path]:
-    """Lend a file under another name.
+def plainly_named(content: bytes) -> Iterator[Path]:
+    """Lend a file of our own with this content, which nobody can exchange for another.
 
     Ultralytics takes some names for others, like yolov5s.pt for yolov5su.pt or all with an
     apostrophe for those without, and downloads what it then does not find.
     """
     with TemporaryDirectory(prefix='niom') as folder:
-        link = Path(folder) / 'model.pt'
-        link.symlink_to(path)
-        yield link
+        copy = Path(folder) / 'model.pt'
+        copy.write_bytes(content)
+        yield copy
 
 
 def detection_head(model: Any, path: Path) -> Any:
