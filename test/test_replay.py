@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import cv2
 from geometry_msgs.msg import PoseWithCovarianceStamped
+import lz4.frame
 from niom_ros.msg import Homography
 from niom_ros.msg import LandmarkArray
 from niom_ros.msg import MatchResult
@@ -25,6 +26,7 @@ from rosbags.interfaces import MessageDefinitionFormat
 from rosbags.rosbag2 import CompressionFormat
 from rosbags.rosbag2 import CompressionMode
 from rosbags.rosbag2 import Reader
+from rosbags.rosbag2 import ReaderError
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer
 
@@ -37,9 +39,11 @@ from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.nodes import ros_messages
 from niom_ros.replay import command
+from niom_ros.replay import decompression
 from niom_ros.replay.bags import Bag
 from niom_ros.replay.bags import INFO_TYPE
 from niom_ros.replay.bags import open_bag
+from niom_ros.replay.decompression import unpacked
 from niom_ros.replay.messages import build
 from niom_ros.replay.messages import message_types
 from niom_ros.replay.messages import plain
@@ -435,6 +439,42 @@ def test_compressed_bags_are_read(compression, small_scene, views, tmp_path):
     for image, view in zip(images, views, strict=False):
         assert (message_to_rgb(image.message) == view.image).all()
         assert image.camera_info.width == 320  # also for the first, recorded before it
+
+
+@pytest.mark.parametrize(
+    ('compress', 'decompressor'),
+    [
+        (decompression.zstd.compress, decompression.zstd.ZstdDecompressor),
+        (lz4.frame.compress, lz4.frame.LZ4FrameDecompressor),
+    ],
+)
+def test_unpacking_is_bounded(compress, decompressor):
+    content = bytes(range(250)) * 4
+    packed = compress(content[:700]) + compress(content[700:])
+    assert unpacked(packed, decompressor, 1000) == content
+    assert unpacked(b'', decompressor, 0) == b''
+    with pytest.raises(ReaderError, match='more than the 999 bytes'):
+        unpacked(packed, decompressor, 999)
+    with pytest.raises(ReaderError, match='cut off'):
+        unpacked(packed[:-8], decompressor, 1000)
+
+
+@pytest.mark.parametrize(
+    ('storage', 'compression'),
+    [
+        (StoragePlugin.SQLITE3, CompressionMode.MESSAGE),
+        (StoragePlugin.MCAP, CompressionMode.STORAGE),
+    ],
+)
+def test_a_bag_that_unpacks_to_too_much_is_damaged(
+    storage, compression, small_scene, views, tmp_path, monkeypatch
+):
+    messages = camera_messages(small_scene, views[:2])
+    bag = write_bag(tmp_path / 'run', messages, storage, compression)
+    monkeypatch.setattr(decompression, 'MOST_UNPACKED', 320 * 240 * 3 - 1)
+    with open_bag(bag) as opened:
+        assert list(opened.images('/camera/image')) == []
+        assert 'is damaged (it unpacks to more than the 230399 bytes' in opened.damage
 
 
 def test_files_of_a_recorder_that_crashed_are_read_in_order(bag, tmp_path):

@@ -11,7 +11,7 @@ import sys
 from niom_ros.matching.images import ImageError
 from niom_ros.pages.drawing import draw_page
 
-MOST_MEMORY = 4 * 10**9  # bytes
+MOST_MEMORY = 2 * 10**9  # bytes
 MOST_SECONDS = 60  # of computing, in case nobody is left to end this process
 
 

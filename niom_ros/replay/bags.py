@@ -21,6 +21,7 @@ from rosbags.rosbag2 import Writer
 from niom_ros.errors import UserError
 from niom_ros.matching.images import reason
 from niom_ros.replay.cut_mcap import CutMcap
+from niom_ros.replay.decompression import bound_rosbags
 from niom_ros.replay.messages import build
 from niom_ros.replay.messages import deserialised
 from niom_ros.replay.messages import message_types
@@ -173,6 +174,7 @@ def listed(topics: Mapping[str, int], most: int = 10) -> str:
 @contextmanager
 def open_bag(path: Path) -> Iterator[Bag]:
     """Open a rosbag2 folder, or a file of one; of a damaged one as much as can be read."""
+    bound_rosbags()
     with ExitStack() as opened:
         yield bag_at(path, opened)
 

@@ -2,10 +2,15 @@
 
 from itertools import islice
 from pathlib import Path
+import shutil
 import tempfile
 
 import numpy as np
 from pictures import damaged_pictures
+from rosbags.rosbag2 import CompressionFormat
+from rosbags.rosbag2 import CompressionMode
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import Writer
 
 from niom_ros.errors import UserError
 from niom_ros.guidance.camera_images import message_to_rgb
@@ -13,6 +18,8 @@ from niom_ros.matching.images import ImageError
 from niom_ros.replay.bags import BagWriter
 from niom_ros.replay.bags import open_bag
 from niom_ros.replay.messages import build
+from niom_ros.replay.messages import message_types
+from niom_ros.replay.messages import serialised
 
 INPUTS = 20_000
 _folder = Path(tempfile.mkdtemp(prefix='fuzz'))
@@ -36,7 +43,28 @@ def seeds() -> list[bytes]:
         writer.write('/camera_info', time, build('sensor_msgs/CameraInfo'))
     writer.close()
     whole = file.read_bytes()
-    return [b'm' + whole, b'm' + whole[: len(whole) // 2], b'dSQLite format 3\0', b'm']
+    packed = compressed_bag(image)
+    return [
+        b'm' + whole,
+        b'm' + whole[: len(whole) // 2],
+        b'm' + packed,
+        b'dSQLite format 3\0',
+        b'm',
+    ]
+
+
+def compressed_bag(image) -> bytes:
+    """Return an MCAP file whose chunks are compressed."""
+    folder = _folder / 'compressed'
+    shutil.rmtree(folder, ignore_errors=True)
+    writer = Writer(folder, version=8, storage_plugin=StoragePlugin.MCAP)
+    writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
+    with writer:
+        kind = 'sensor_msgs/msg/Image'
+        connection = writer.add_connection('/image', kind, typestore=message_types())
+        for time in range(2):
+            writer.write(connection, time, serialised(image))
+    return (folder / 'compressed.mcap').read_bytes()
 
 
 def attempt(data: bytes) -> None:

@@ -27,6 +27,7 @@ WATCHED = {
     'model_store': ['niom_ros.models'],
     'bags': ['niom_ros.replay', 'rosbags'],
     'svg_pages': ['niom_ros.pages'],
+    'pdf_pages': ['niom_ros.pages'],
 }
 MOST_MEMORY = 2000  # MB of a whole process, libraries and networks' runtime included
 LONGEST_INPUT = 20_000  # bytes
@@ -35,7 +36,9 @@ HERE = Path(__file__).resolve().parent
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--inputs', type=int, default=0, help='of each target; 0: the long form')
+    parser.add_argument(
+        '--inputs', type=int, default=0, help='of each target at most; 0: the long form'
+    )
     parser.add_argument('--seconds', type=int, default=600, help='most of all targets together')
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--failures', type=Path, default=Path('fuzz_failures'))
@@ -128,7 +131,8 @@ def try_damaged(arguments: argparse.Namespace, target) -> int:
     for seed in seeds:
         attempt(seed)
     ends = time.monotonic() + arguments.seconds
-    for _ in range((arguments.inputs or target.INPUTS) - len(seeds)):
+    most = arguments.inputs and min(arguments.inputs, target.INPUTS // 10)
+    for _ in range((most or target.INPUTS) - len(seeds)):
         if time.monotonic() > ends:
             break
         attempt(damaged(chance.choice(seeds)[:LONGEST_INPUT], chance))

@@ -1,0 +1,56 @@
+"""Compressed recordings, unpacked with a bound: a few bytes can claim to be many gigabytes.
+
+rosbags unpacks whatever it is given. `bound_rosbags` gives it decompressors that do not, made of the
+packages that it depends on itself.
+"""
+
+from collections.abc import Callable
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+from lz4.frame import LZ4FrameDecompressor
+from rosbags.rosbag2 import reader
+from rosbags.rosbag2 import ReaderError
+from rosbags.rosbag2 import storage_mcap
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MOST_UNPACKED = 500_000_000  # bytes of a chunk or a message; recorders write chunks of megabytes
+
+
+def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
+    """Return what one or more compressed frames hold; refuse more than so many bytes."""
+    parts, left = [], most
+    while data:
+        frame = decompressor()
+        parts.append(frame.decompress(data, left + 1))
+        left -= len(parts[-1])
+        if left < 0:
+            raise ReaderError(f'it unpacks to more than the {most} bytes that it may have')
+        if not frame.eof:
+            raise ReaderError('its compressed data is cut off')
+        data = frame.unused_data or b''
+    return b''.join(parts)
+
+
+def unpacked_chunk(data: bytes, decompressor: Callable[[], Any], size: int) -> bytes:
+    """Return what is in a chunk of an MCAP file that claims to have a size."""
+    return unpacked(data, decompressor, min(size, MOST_UNPACKED))
+
+
+def unpacked_message(data: bytes) -> bytes:
+    """Return what is in a message that was compressed by itself."""
+    return unpacked(data, zstd.ZstdDecompressor, MOST_UNPACKED)
+
+
+def bound_rosbags() -> None:
+    """Let rosbags unpack with bounds. Files that are compressed as a whole go to the disk."""
+    storage_mcap.DECOMPRESSORS.update(
+        lz4=lambda data, size: unpacked_chunk(data, LZ4FrameDecompressor, size),
+        zstd=lambda data, size: unpacked_chunk(data, zstd.ZstdDecompressor, size),
+    )
+    vars(reader)['zstd'] = SimpleNamespace(open=zstd.open, decompress=unpacked_message)
