@@ -24,9 +24,11 @@ def ros_network() -> Iterator[Node]:
     """Take part in a ROS domain that nobody else uses."""
     private_network.use_private_network()
     rclpy.init()
+    node = rclpy.create_node('test_client')
     try:
-        yield rclpy.create_node('test_client')
+        yield node
     finally:
+        node.destroy_node()  # or what it publishes stays known as long as something refers to it
         rclpy.try_shutdown()
 
 

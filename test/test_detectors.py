@@ -3,9 +3,13 @@
 import sys
 
 import cv2
+from hypothesis import given
+from hypothesis import strategies as st
 import numpy as np
 import pytest
 import torch
+from torchvision.ops import batched_nms
+from torchvision.ops import roi_align
 
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
@@ -14,8 +18,12 @@ from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.darknet import parse_cfg
 from niom_ros.semantics.detectors.grid_detector import best_candidates
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
+from niom_ros.semantics.detectors.grid_detector import distinct
 from niom_ros.semantics.detectors.grid_detector import Letterbox
 from niom_ros.semantics.detectors.grid_detector import Level
+from niom_ros.semantics.detectors.grid_detector import MOST_OBJECTS
+from niom_ros.semantics.detectors.grid_detector import SAME_OBJECT
+from niom_ros.semantics.detectors.grid_detector import shares
 from niom_ros.semantics.detectors.loading import load_detector
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.settings import CAM_METHODS
@@ -221,6 +229,36 @@ def test_numbers_that_are_none_are_no_objects():
     boxes = torch.full((1, 1, 2, 4), float('nan'))
     scores = torch.tensor([[0.9, float('nan')]]).view(1, 1, 1, 2)
     assert best_candidates((Level(boxes, scores, scores),), 0.25) == []
+
+
+@given(st.integers(0, 10_000))
+def test_doubles_are_those_of_torchvision(seed):
+    chance = torch.Generator().manual_seed(seed)
+    count = int(torch.randint(0, 60, (), generator=chance))
+    corners = 30 * torch.rand(count, 2, generator=chance)
+    boxes = torch.cat((corners, corners + 1 + 20 * torch.rand(count, 2, generator=chance)), dim=1)
+    scores = torch.rand(count, generator=chance)
+    classes = torch.randint(0, 3, (count,), generator=chance)
+    expected = batched_nms(boxes, scores, classes, SAME_OBJECT)[:MOST_OBJECTS]
+    assert distinct(boxes, scores, classes) == expected.tolist()
+
+
+def test_boxes_that_are_no_numbers_are_left_out():
+    boxes = torch.tensor([[0.0, 0, 9, 9], [0, 0, torch.nan, 9], [0, 0, torch.inf, 9]])
+    assert distinct(boxes, torch.tensor([0.5, 0.9, 0.8]), torch.zeros(3)) == [0]
+    assert distinct(boxes[:1], torch.tensor([torch.nan]), torch.zeros(1)) == []
+
+
+# Numbers that floats hold exactly, because the number of samples jumps with the size.
+@given(start=st.integers(-100, 300), size=st.integers(1, 400), scale=st.sampled_from([1 / 16, 1]))
+def test_the_mean_of_a_box_is_that_of_torchvision(start, size, scale):
+    features = torch.rand(5, 9, 13, generator=torch.Generator().manual_seed(0))
+    area = Area(start, start / 2, start + size, start / 2 + 2 * size)
+    box = torch.tensor([[area.left, area.top, area.right, area.bottom]])
+    expected = roi_align(features[None], [box], 4, scale, aligned=True).mean(dim=(2, 3))[0]
+    rows = shares(scale * area.top, scale * area.bottom, 9)
+    columns = shares(scale * area.left, scale * area.right, 13)
+    assert torch.allclose(torch.einsum('dhw,h,w->d', features, rows, columns), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize('size', [(640, 480), (333, 500), (50, 700), (416, 416)])

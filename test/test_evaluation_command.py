@@ -13,6 +13,7 @@ import pytest
 
 from niom_ros.cli import BENCHMARK_NAMES
 from niom_ros.cli import main
+from niom_ros.drawings import tracing
 from niom_ros.errors import UserError
 from niom_ros.evaluation import workbench
 from niom_ros.evaluation.benchmark import Record
@@ -233,6 +234,13 @@ class TestCalibrate:
     # So low that wrong matches come as far as being judged, even of so few and small pictures.
     LOW = ('--min-inliers', '4', '--min-inlier-ratio', '0', '--min-coverage', '0')
     SMALL = ('--max-keypoints', '128', '--jobs', '1', '--device', 'cpu')
+
+    @pytest.fixture(autouse=True)
+    def _search_little(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """There are many pairs, and few ways of laying a drawing are enough for these."""
+        for name, value in {'STARTS': 15, 'FINALISTS': 5, 'ROUNDS': 1, 'CHILDREN': 4}.items():
+            assert getattr(tracing, name) > value
+            monkeypatch.setattr(tracing, name, value)
 
     def test_it_writes_what_it_learnt_and_from_what(
         self, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

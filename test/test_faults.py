@@ -141,15 +141,24 @@ def calibration(scene):
     )
 
 
-def wait_for_diagnostics(bench, part, words):
-    """Return the next status of a part that says these words."""
+def wait_for_diagnostics(bench, part, words, meanwhile=None):
+    """Return the next status of a part that says these words; meanwhile the camera may go on."""
 
     def says(status):
         texts = [status.message, *(pair.value for pair in status.values)]
         return status.name.endswith(part) and any(words in text for text in texts)
 
-    message = bench.diagnostics.wait_for(lambda m: any(map(says, m.status)), f"'{words}'")
-    return next(filter(says, message.status))
+    messages = bench.diagnostics.messages
+    start, end = len(messages), time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if meanwhile is None:
+            bench.recorder.listen(0.1)
+        else:
+            meanwhile()
+        found = [each for message in messages[start:] for each in message.status if says(each)]
+        if found:
+            return found[0]
+    raise AssertionError(f'diagnostics do not say {words}; the last ones: {messages[-1:]}')
 
 
 @pytest.mark.parametrize(
@@ -267,10 +276,14 @@ def test_two_cameras_at_once_are_told_and_neither_is_claimed_for_the_other(cup_f
     other = cv2.resize(example_photo('astronaut'), (640, 480))
     second = bench.node.create_publisher(Image, 'image', QoSProfile(depth=1))
     spin_until(bench.node, lambda: second.get_subscription_count() == 1, 'the connection')
-    for _ in range(12):
+
+    def show_both():
         cup_film.show()
         cup_film.show(other, camera=second)
-    status = wait_for_diagnostics(bench, ': camera', '2 cameras publish on /image')
+
+    for _ in range(12):
+        show_both()
+    status = wait_for_diagnostics(bench, ': camera', '2 cameras publish on /image', show_both)
     assert status.level == DiagnosticStatus.WARN
     bench.node.destroy_publisher(second)
     cup_film.show_until_tracked()
@@ -346,28 +359,13 @@ def test_a_stage_that_fails_costs_its_frames_and_nothing_else(cup_film, bench):
             cup_film.show_until(is_matched)
         # As long as this lasts, not even the fault can be told as a result.
         (bench.faults / 'message').write_text('MemoryError')
-        wait_for_diagnostics_while_showing(cup_film, memory)
+        wait_for_diagnostics(bench, ': matching', memory, cup_film.show)
         (bench.faults / 'message').unlink()
         cup_film.show_until(is_matched)
     finally:
         assert bench.set_parameter('weighting', 'auto').successful
         assert bench.set_parameter('tracking', True).successful
     cup_film.show_until_tracked()
-
-
-def wait_for_diagnostics_while_showing(film, words):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        film.show()
-        values = [
-            pair.value
-            for message in film.bench.diagnostics.messages[-2:]
-            for status in message.status
-            for pair in status.values
-        ]
-        if any(words in value for value in values):
-            return
-    raise AssertionError(f'diagnostics do not say {words}')
 
 
 def test_a_tracker_that_fails_is_told_at_once_and_full_matches_go_on(cup_film, bench):
@@ -390,7 +388,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_stop_the_guidance(cup_film, ben
     overlays = Inbox(bench.node, Image, 'matcher/overlay_image')
     cup_film.show_until(lambda _: overlays.messages)
     (bench.faults / 'picture').write_text('MemoryError')
-    wait_for_diagnostics_while_showing(cup_film, 'a picture could not be drawn')
+    wait_for_diagnostics(bench, ': matching', 'a picture could not be drawn', cup_film.show)
     first = cup_film.show_until_tracked()
     # Tracks are corrected meanwhile.
     cup_film.show_until(
@@ -408,7 +406,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_stop_the_guidance(cup_film, ben
 def test_a_plug_in_that_ends_the_program_ends_only_its_frame(cup_film, bench):
     assert bench.set_parameter('tracking', False).successful
     (bench.faults / 'extractor').write_text('SystemExit')
-    wait_for_diagnostics_while_showing(cup_film, 'a frame was lost: SystemExit(3)')
+    wait_for_diagnostics(bench, ': matching', 'a frame was lost: SystemExit(3)', cup_film.show)
     (bench.faults / 'extractor').unlink()
     cup_film.show_until(is_matched)
     assert bench.set_parameter('tracking', True).successful

@@ -77,6 +77,20 @@ def test_a_policy_names_the_namespace():
     assert [each.text for each in requests] == ['/a', '/x']
 
 
+def test_security_that_cannot_be_had_is_told(tmp_path, monkeypatch):
+    """Here DDS itself lacks it; where it has it, the keys are missing."""
+    (tmp_path / 'keys/enclaves/matcher').mkdir(parents=True)
+    monkeypatch.setenv('ROS_SECURITY_ENABLE', 'true')
+    monkeypatch.setenv('ROS_SECURITY_STRATEGY', 'Enforce')
+    monkeypatch.setenv('ROS_SECURITY_KEYSTORE', str(tmp_path / 'keys'))
+    log = tmp_path / 'log.txt'
+    with running('matcher_node', log, '--enclave', '/matcher') as process:
+        assert process.wait(timeout=60) == 1
+    text = log.read_text()
+    assert 'cannot start: ' in text and 'ecurity' in text
+    assert 'Traceback' not in text
+
+
 def test_it_is_installed(clone):
     assert (
         'install(DIRECTORY config launch rviz security' in (clone / 'CMakeLists.txt').read_text()

@@ -75,7 +75,7 @@ def test_what_is_true_passes():
         ([missed(1, matrix=TRUTH.ravel())], 'a homography without OK'),
         ([missed(1, Homography.UNKNOWN)], 'status is UNKNOWN'),
         ([found(3)], 'where it is not'),
-        ([found(1, TRUTH + np.diag([0.1, 0, 0]))], 'is wrong'),
+        ([found(1, TRUTH + np.diag([0.1, 0, 0]))], 'px off'),
         ([found(7)], 'not the stamp of a frame that was sent'),
         ([found(1, source=Homography.NONE)], 'OK without a source'),
         ([found(1, confidence=0.4)], 'OK without confidence'),

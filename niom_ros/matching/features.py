@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from dataclasses import replace
 
 import cv2
-from kornia.feature import DISK
 import numpy as np
 import torch
 from torch.nn.functional import interpolate
@@ -80,6 +79,8 @@ def load_aliked(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module,
 
 def load_disk(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
     """DISK: finds more on plain surfaces, slower."""
+    from kornia.feature import DISK  # takes half a second
+
     model = DISK()
     model.load_state_dict(store.load_state_dict('disk')['extractor'])
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.executors import MultiThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.logging import get_logger
 from rclpy.node import Node
 
@@ -33,7 +34,7 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
     keep_freed_memory()
     begin_ros()
     try:
-        node = create()
+        node = created(create)
         # Callbacks run in its pool, so that this thread is free to notice a signal at any time.
         executor = MultiThreadedExecutor(CALLBACK_THREADS)
         executor.add_node(node)
@@ -68,6 +69,16 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def created(create: Callable[[], Node]) -> Node:
+    """Create a node; that ROS does not allow it, for example for its security, is no bug."""
+    try:
+        return create()
+    except rclpy_implementation.RCLError as error:
+        if not rclpy.ok():  # it was told to stop meanwhile
+            raise
+        raise UserError(str(error)) from error
 
 
 def begin_ros() -> None:

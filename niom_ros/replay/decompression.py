@@ -1,7 +1,7 @@
 """Compressed recordings, unpacked with a bound: a few bytes can claim to be many gigabytes.
 
-rosbags unpacks whatever it is given. `bound_rosbags` gives it decompressors that do not, made of the
-packages that it depends on itself.
+rosbags unpacks whatever it is given. `bound_rosbags` gives it decompressors that do not, made of
+the packages that it depends on itself.
 """
 
 from collections.abc import Callable

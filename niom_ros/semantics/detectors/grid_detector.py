@@ -1,14 +1,13 @@
 """The contract of detectors, and what all that look at an image through grids have in common."""
 
 from dataclasses import dataclass
+import math
 from threading import Lock
 from typing import Protocol
 
 import cv2
 import numpy as np
 import torch
-from torchvision.ops import batched_nms
-from torchvision.ops import roi_align
 
 from niom_ros.semantics.cam import CLOSED_FORM
 from niom_ros.semantics.heat_maps import Area
@@ -17,6 +16,8 @@ from niom_ros.semantics.heat_maps import HeatMap
 from niom_ros.semantics.objects import SeenObject
 
 MOST_OBJECTS = 20
+FEWEST_SAMPLES = 4  # in each direction of a box
+MOST_SAMPLES = 1000  # times as many: a box may be any number
 SAME_OBJECT = 0.45  # boxes of one class that overlap more than this are one object
 
 
@@ -203,12 +204,9 @@ def best_candidates(levels: tuple[Level, ...], threshold: float) -> list[Candida
         classes.append(best_class[sure])
         boxes.append(level.boxes[sure])
         places.append(torch.stack((torch.full_like(anchors, number)[sure], anchors[sure]), -1))
-    all_scores, all_boxes = torch.cat(scores).float(), torch.cat(boxes).float()
-    all_classes, all_places = torch.cat(classes), torch.cat(places)
-    finite = torch.isfinite(all_boxes).all(dim=-1) & torch.isfinite(all_scores)
-    all_boxes = torch.where(finite[:, None], all_boxes, 0.0)
-    kept = batched_nms(all_boxes, all_scores, all_classes, SAME_OBJECT)
-    kept = kept[finite[kept]][:MOST_OBJECTS]
+    all_scores, all_boxes = torch.cat(scores).float().cpu(), torch.cat(boxes).float().cpu()
+    all_classes, all_places = torch.cat(classes).cpu(), torch.cat(places).cpu()
+    kept = distinct(all_boxes, all_scores, all_classes)
     return [
         Candidate(level, anchor, class_index, score, Area(*box))
         for (level, anchor), class_index, score, box in zip(
@@ -221,6 +219,28 @@ def best_candidates(levels: tuple[Level, ...], threshold: float) -> list[Candida
     ]
 
 
+def distinct(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -> list[int]:
+    """Return the numbers of the best boxes (N x 4), surest first, without doubles of a class.
+
+    The greedy suppression of torchvision.ops.batched_nms, which takes seconds to be imported.
+    """
+    finite = torch.isfinite(boxes).all(dim=1) & torch.isfinite(scores)
+    left = torch.where(finite, scores, -torch.inf)
+    sizes = (boxes[:, 2:] - boxes[:, :2]).prod(dim=1)
+    kept: list[int] = []
+    while len(kept) < MOST_OBJECTS and len(left):
+        best = int(left.argmax())
+        if left[best] == -torch.inf:
+            break
+        kept.append(best)
+        corners = torch.minimum(boxes[:, 2:], boxes[best, 2:])
+        common = (corners - torch.maximum(boxes[:, :2], boxes[best, :2])).clamp(min=0).prod(dim=1)
+        overlap = common / (sizes + sizes[best] - common)
+        left[(overlap > SAME_OBJECT) & (classes == classes[best])] = -torch.inf
+        left[best] = -torch.inf
+    return kept
+
+
 def looks(
     features: torch.Tensor | None, candidates: list[Candidate], letterbox: Letterbox
 ) -> list[torch.Tensor | None]:
@@ -228,13 +248,23 @@ def looks(
     if features is None or not candidates:
         return [None] * len(candidates)
     scale = features.shape[-1] / letterbox.input_width
-    boxes = features.new_tensor(
-        [
-            [c.input_area.left, c.input_area.top, c.input_area.right, c.input_area.bottom]
-            for c in candidates
-        ]
-    )
-    parts = roi_align(features[None], [boxes], 4, spatial_scale=scale, aligned=True)
+    areas = [candidate.input_area for candidate in candidates]
+    _, height, width = features.shape
+    rows = torch.stack([shares(scale * a.top, scale * a.bottom, height) for a in areas])
+    columns = torch.stack([shares(scale * a.left, scale * a.right, width) for a in areas])
+    means = torch.einsum('dhw,nh,nw->nd', features, rows.to(features), columns.to(features))
     # Channels that are strong everywhere in the image tell nothing about one object of it.
-    means = parts.mean(dim=(2, 3)) - features.mean(dim=(1, 2))
-    return list(torch.nn.functional.normalize(means, dim=1))
+    return list(torch.nn.functional.normalize(means - features.mean(dim=(1, 2)), dim=1))
+
+
+def shares(start: float, end: float, length: int) -> torch.Tensor:
+    """Return how much each of so many cells counts in the mean over a stretch of them.
+
+    As torchvision.ops.roi_align has it: samples are spread evenly, about one for each cell, and
+    interpolate between cells; those outside count as zero.
+    """
+    count = FEWEST_SAMPLES * min(MOST_SAMPLES, max(1, math.ceil((end - start) / FEWEST_SAMPLES)))
+    places = start - 0.5 + (torch.arange(count) + 0.5) * (end - start) / count
+    inside = (places >= -1) & (places <= length)
+    distances = places.clamp(0, length - 1)[:, None] - torch.arange(length)
+    return ((1 - distances.abs()).clamp(min=0) * inside[:, None]).mean(dim=0)
