@@ -205,9 +205,8 @@ def test_a_camera_that_stops_is_told_claims_nothing_and_is_followed_when_it_is_b
     assert late.messages == []
     late.close()
     cup_film.show_until_tracked()
-    cup_film.show_until(
-        lambda _: bench.diagnostics.messages[-1].status[-1].level == DiagnosticStatus.OK
-    )
+    status = wait_for_diagnostics(bench, ': camera', 'images arrive at', cup_film.show)
+    assert status.level == DiagnosticStatus.OK
 
 
 def test_a_camera_that_changes_size_and_encoding_is_followed_again(cup_film, scene, coffee):
@@ -287,9 +286,8 @@ def test_two_cameras_at_once_are_told_and_neither_is_claimed_for_the_other(cup_f
     assert status.level == DiagnosticStatus.WARN
     bench.node.destroy_publisher(second)
     cup_film.show_until_tracked()
-    cup_film.show_until(
-        lambda _: bench.diagnostics.messages[-1].status[-1].level == DiagnosticStatus.OK
-    )
+    status = wait_for_diagnostics(bench, ': camera', 'images arrive at', cup_film.show)
+    assert status.level == DiagnosticStatus.OK
 
 
 # Clocks

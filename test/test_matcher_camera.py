@@ -295,7 +295,7 @@ def test_a_silent_camera_is_told_with_the_topics_there_are(bench, view):
         if any(s.name == 'matcher: camera' and s.level == DiagnosticStatus.OK for s in statuses):
             break
     else:
-        pytest.fail('the camera is not OK again')
+        pytest.fail(f'the camera is not OK again: {statuses}')
 
 
 def test_an_incompatible_camera_is_told_with_the_remedy_which_works(bench, view):

@@ -228,6 +228,8 @@ class Track:
         for _ in range(MOST_SECOND_LOOKS):
             if fit.view is None or fit.share >= LEAST_CERTAIN:
                 break
+            if not in_front(fit.view, self.reference_box):
+                break
             again = self._fit(frame, fit.view, COARSEST)
             if again.seen <= fit.seen:
                 break
