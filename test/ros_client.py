@@ -1,9 +1,7 @@
 """A ROS client for tests: starts nodes as processes and waits for what they publish."""
 
 from collections.abc import Callable
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from contextlib import contextmanager
 import math
 from pathlib import Path
 import subprocess
@@ -19,17 +17,9 @@ from niom_ros.nodes import private_network
 PATIENCE = 60.0  # seconds; wide, because the machines that run this are often busy
 
 
-@contextmanager
-def ros_network() -> Iterator[Node]:
+def ros_network() -> AbstractContextManager[Node]:
     """Take part in a ROS domain that nobody else uses."""
-    private_network.use_private_network()
-    rclpy.init()
-    node = rclpy.create_node('test_client')
-    try:
-        yield node
-    finally:
-        node.destroy_node()  # or what it publishes stays known as long as something refers to it
-        rclpy.try_shutdown()
+    return private_network.client_node('test_client')
 
 
 def running(name: str, log: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen]:

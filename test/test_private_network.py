@@ -2,9 +2,11 @@ import socket
 import subprocess
 import sys
 
+import rclpy
 from ros_client import ros_network
 from ros_client import running
 from ros_client import spin_until
+from sensor_msgs.msg import Image
 
 from niom_ros.nodes.private_network import is_silent
 
@@ -21,6 +23,19 @@ def test_two_processes_never_share_a_domain():
     with ros_network() as node:
         ours = node.context.get_domain_id()
         assert int(claimed_by_another_process()) != ours
+
+
+def test_nothing_is_known_of_a_client_that_has_left():
+    kept = []  # as fixtures and garbage may keep it
+    with ros_network() as node:
+        kept.append(node.create_publisher(Image, 'image', 1))
+        spin_until(node, lambda: node.count_publishers('image') == 1, 'it')
+    with ros_network() as node:
+        kept.append(node.create_publisher(Image, 'other', 1))
+        spin_until(node, lambda: node.count_publishers('other') == 1, 'it')
+        for _ in range(10):
+            rclpy.spin_once(node, timeout_sec=0.1)  # others would be discovered by now
+        assert node.count_publishers('image') == 0
 
 
 def test_a_domain_with_a_node_in_it_is_not_silent(tmp_path):

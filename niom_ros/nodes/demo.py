@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
 from functools import partial
@@ -37,6 +35,7 @@ from niom_ros.matching.images import reason
 from niom_ros.msg import Homography
 from niom_ros.msg import LandmarkArray
 from niom_ros.msg import MatchResult
+from niom_ros.nodes.private_network import client_node
 from niom_ros.nodes.private_network import running
 from niom_ros.nodes.private_network import use_private_network
 from niom_ros.nodes.ros_messages import rgb_to_message
@@ -160,19 +159,22 @@ def run_demo(output: Path, results_wanted: int) -> None:
     domain = use_private_network()
     print(f'starting camera and matcher (ROS_DOMAIN_ID {domain})', flush=True)
     matcher_log, camera_log = output / 'matcher.log', output / 'virtual_camera.log'
-    with (
-        running(node_command('matcher_node', 'matcher.yaml'), matcher_log) as matcher,
-        running(node_command('virtual_camera', 'virtual_camera.yaml'), camera_log) as camera,
-        client_node() as node,
-    ):
+    try:
+        with (
+            running(node_command('matcher_node', 'matcher.yaml'), matcher_log) as matcher,
+            running(node_command('virtual_camera', 'virtual_camera.yaml'), camera_log) as camera,
+            client_node('demo') as node,
+        ):
 
-        def check() -> None:
-            for process, log in ((matcher, matcher_log), (camera, camera_log)):
-                if process.poll() is not None:
-                    raise DemoFailed(f'a node ended by itself:\n{tail(log)}')
+            def check() -> None:
+                for process, log in ((matcher, matcher_log), (camera, camera_log)):
+                    if process.poll() is not None:
+                        raise DemoFailed(f'a node ended by itself:\n{tail(log)}')
 
-        set_reference(node, deadline, check)
-        recording = record(node, results_wanted, deadline, check)
+            set_reference(node, deadline, check)
+            recording = record(node, results_wanted, deadline, check)
+    except ExternalShutdownException:
+        raise DemoFailed('told to stop') from None
     summary = recording.summary()
     write_pictures(recording, output)
     (output / 'summary.json').write_text(json.dumps(summary, indent=2) + '\n')
@@ -185,18 +187,6 @@ def node_command(executable: str, params_file: str) -> list[str]:
     """Return the command that runs an installed node with a parameter file of the package."""
     parameters = share_folder() / 'config' / params_file
     return [str(executable_file(executable)), '--ros-args', '--params-file', str(parameters)]
-
-
-@contextmanager
-def client_node() -> Iterator[Node]:
-    """Take part in the ROS network."""
-    rclpy.init()
-    try:
-        yield rclpy.create_node('demo')
-    except ExternalShutdownException:
-        raise DemoFailed('told to stop') from None
-    finally:
-        rclpy.try_shutdown()
 
 
 def set_reference(node: Node, deadline: float, check: Callable[[], None]) -> None:

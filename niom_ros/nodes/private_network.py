@@ -9,6 +9,9 @@ import signal
 import socket
 import subprocess
 
+import rclpy
+from rclpy.node import Node
+
 from niom_ros.errors import UserError
 from niom_ros.installation import share_folder
 
@@ -55,6 +58,22 @@ def is_silent(domain: int) -> bool:
             except OSError:
                 return False
     return True
+
+
+@contextmanager
+def client_node(name: str) -> Iterator[Node]:
+    """Take part in the network with a node, of which others know nothing after the block."""
+    use_private_network()
+    rclpy.init()
+    try:
+        node = rclpy.create_node(name)
+        try:
+            yield node
+        finally:
+            # Else what it publishes would stay known as long as anything refers to it.
+            node.destroy_node()
+    finally:
+        rclpy.try_shutdown()
 
 
 @contextmanager

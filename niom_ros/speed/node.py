@@ -19,7 +19,6 @@ from rcl_interfaces.msg import Parameter
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters
-import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -33,6 +32,7 @@ from niom_ros.errors import UserError
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.msg import Homography
 from niom_ros.msg import MatchResult
+from niom_ros.nodes.private_network import client_node
 from niom_ros.nodes.private_network import running
 from niom_ros.nodes.private_network import use_private_network
 from niom_ros.nodes.ros_messages import rgb_to_message
@@ -252,14 +252,11 @@ def node_on_the_bench(settings: Settings) -> Iterator[NodeOnTheBench]:
     use_private_network()
     with TemporaryDirectory(prefix='niom_bench_') as folder:
         log = Path(folder) / 'matcher.log'
-        with running(node_command(settings), log) as process:
-            rclpy.init()
-            try:
-                yield NodeOnTheBench(rclpy.create_node('bench'), process, log)
-            except ExternalShutdownException:  # rclpy takes Ctrl-C for itself
-                raise KeyboardInterrupt from None
-            finally:
-                rclpy.try_shutdown()
+        try:
+            with running(node_command(settings), log) as process, client_node('bench') as node:
+                yield NodeOnTheBench(node, process, log)
+        except ExternalShutdownException:  # rclpy takes Ctrl-C for itself
+            raise KeyboardInterrupt from None
 
 
 def measure_node(
