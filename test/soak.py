@@ -88,7 +88,6 @@ class Findings:
     """What came out of a soak."""
 
     seconds: float
-    exit_code: int | None  # None: it still ran at the end
     frames_sent: int
     frames_received: int
     frames_dropped: int
@@ -119,7 +118,6 @@ def problems(found: Findings) -> list[str]:
     answered = found.results + found.frames_dropped
     most_growth = MOST_GROWTH if found.seconds >= SHORT else MOST_GROWTH_OF_SHORT
     checks = [
-        (found.exit_code is not None, f'the node ended with code {found.exit_code}'),
         (found.results_tracked == 0, 'nothing was tracked'),
         (found.unanswered_calls > 0, f'{found.unanswered_calls} calls were not answered'),
         (found.stamps_backward > 0, f'results went back in time {found.stamps_backward} times'),
@@ -161,7 +159,7 @@ def run_soak(seconds: float, folder: Path, arguments: tuple[str, ...] = ()) -> F
     with ExitStack() as stack:
         node = stack.enter_context(ros_network())
         process = stack.enter_context(running('matcher_node', folder / 'matcher.log', *arguments))
-        listener = Listener(node)
+        listener = Listener(node, folder / 'matcher.log')
         stack.enter_context(script(camera, folder / 'camera.log'))
         for role in ROLES:
             client = ['soak_client.py', role, str(calls)]
@@ -171,8 +169,7 @@ def run_soak(seconds: float, folder: Path, arguments: tuple[str, ...] = ()) -> F
         with sampling(process.pid) as samples:
             listener.start()
             listener.listen(seconds, process)
-        code = process.poll()
-    return findings_of(seconds, code, listener.answers, samples, sent, calls)
+    return findings_of(seconds, listener.answers, samples, sent, calls)
 
 
 @contextmanager
@@ -194,8 +191,9 @@ def script(command: list[str], log: Path) -> Iterator[None]:
 class Listener:
     """Hears the results of the node."""
 
-    def __init__(self, node: rclpy.node.Node) -> None:
+    def __init__(self, node: rclpy.node.Node, log: Path) -> None:
         self._node = node
+        self._log = log
         self._started = time.monotonic()
         self.answers: list[Answer] = []
         node.create_subscription(MatchResult, 'matcher/match', self._note, QoSProfile(depth=50))
@@ -212,10 +210,13 @@ class Listener:
             self.listen(0.5, process)
 
     def listen(self, seconds: float, process: subprocess.Popen) -> None:
-        """Take in results; end early if the node does."""
+        """Take in results; fail with its log if the node ends."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and process.poll() is None:
+        while time.monotonic() < end:
             rclpy.spin_once(self._node, timeout_sec=0.5)
+            if (code := process.poll()) is not None:
+                log = self._log.read_text(errors='replace')[-5000:]
+                raise AssertionError(f'the node ended by itself with code {code}; its log:\n{log}')
 
     def _note(self, result: MatchResult) -> None:
         homography = result.homography
@@ -278,7 +279,6 @@ def sample_of(process: int, started: float) -> Sample:
 
 def findings_of(
     seconds: float,
-    code: int | None,
     answers: list[Answer],
     samples: list[Sample],
     sent: Path,
@@ -296,7 +296,6 @@ def findings_of(
     first, last = answers[0], answers[-1]
     return Findings(
         seconds,
-        code,
         sum(first.stamp <= stamp <= last.stamp for stamp in shown),
         last.received - first.received,
         last.dropped - first.dropped,

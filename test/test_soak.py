@@ -19,9 +19,13 @@ def test_two_minutes_of_load_leave_the_node_as_it_was(tmp_path):
     assert problems(found) == []
 
 
+def test_a_node_that_ends_is_told_with_its_log(tmp_path):
+    with pytest.raises(AssertionError, match=r'ended by itself with code 1; its log:[^$]*sift'):
+        run_soak(SECONDS, tmp_path, ('-p', 'extractor:=sift'))
+
+
 GOOD = Findings(
     seconds=300.0,
-    exit_code=None,
     frames_sent=2400,
     frames_received=2300,
     frames_dropped=500,
@@ -49,7 +53,6 @@ GOOD = Findings(
 @pytest.mark.parametrize(
     ('bad', 'words'),
     [
-        ({'exit_code': -9}, 'ended with code -9'),
         ({'results_tracked': 0}, 'nothing was tracked'),
         ({'unanswered_calls': 1}, '1 calls were not answered'),
         ({'slowest_calls': {'set_reference': 10.1}}, 'set_reference once took 10.1 s'),
