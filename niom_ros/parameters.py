@@ -119,7 +119,7 @@ NETWORK_PARAMETERS = (
     Parameter(
         'detector_sha256',
         Settings.detector_sha256,
-        'Its sha256, as sha256sum prints it: a must for ultralytics, whose files can hold code.',
+        'Sha256 of an ultralytics file, which can hold code: no other file is read.',
         at_start=True,
     ),
     Parameter(
