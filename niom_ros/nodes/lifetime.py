@@ -11,13 +11,13 @@ from typing import NoReturn
 
 import rclpy
 from rclpy.executors import ExternalShutdownException
-from rclpy.executors import MultiThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.logging import get_logger
 from rclpy.node import Node
 
 from niom_ros.errors import UserError
 from niom_ros.freed_memory import keep_freed_memory
+from niom_ros.nodes.executor import Executor
 
 PATIENCE = 0.5  # seconds for threads to finish what they are doing
 CALLBACK_THREADS = 4  # so that a service that takes long keeps no other one waiting
@@ -36,7 +36,7 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
     try:
         node = created(create)
         # Callbacks run in its pool, so that this thread is free to notice a signal at any time.
-        executor = MultiThreadedExecutor(CALLBACK_THREADS)
+        executor = Executor(CALLBACK_THREADS)
         executor.add_node(node)
         if hasattr(node, 'start'):
             executor.create_task(node.start)

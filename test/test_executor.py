@@ -1,0 +1,151 @@
+"""What a callback destroys must not end the thread that waits for it."""
+
+from contextlib import contextmanager
+import threading
+import time
+
+import pytest
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.exceptions import InvalidHandle
+from rclpy.executors import ExternalShutdownException
+from rclpy.executors import MultiThreadedExecutor
+from rclpy.waitable import NumberOfEntities
+from rclpy.waitable import Waitable
+from ros_client import ros_network
+from std_msgs.msg import Header
+
+from niom_ros.nodes.executor import Executor
+
+LONGEST = 20.0  # seconds
+
+
+class Other(Waitable):
+    """Something to wait for that acts at a chosen moment of the wait."""
+
+    def __init__(self, node, entering=lambda: None, taking=None):
+        self.group = MutuallyExclusiveCallbackGroup()
+        super().__init__(self.group)
+        self.entering = entering
+        self.taking = taking
+        node.add_waitable(self)
+
+    def __enter__(self):
+        self.entering()
+
+    def __exit__(self, *_):
+        pass
+
+    def get_num_entities(self):
+        return NumberOfEntities()
+
+    def add_to_wait_set(self, _):
+        pass
+
+    def is_ready(self, _):
+        return self.taking is not None
+
+    def take_data(self):
+        taking, self.taking = self.taking, None
+        taking()
+
+    async def execute(self, _):
+        pass
+
+
+@contextmanager
+def running(executor, node):
+    """Spin in a thread; yields what it raised."""
+    raised = []
+
+    def spin():
+        try:
+            executor.spin()
+        except ExternalShutdownException:
+            pass
+        except Exception as error:
+            raised.append(error)
+
+    executor.add_node(node)
+    thread = threading.Thread(target=spin)
+    thread.start()
+    try:
+        yield raised
+    finally:
+        executor.shutdown()
+        thread.join(LONGEST)
+        executor._executor.shutdown()  # rclpy leaves its threads
+
+
+def heard(raised, event):
+    """Wait for an event, or for the end of the executor."""
+    deadline = time.monotonic() + LONGEST
+    while not event.wait(0.05) and not raised and time.monotonic() < deadline:
+        pass
+    return event.is_set()
+
+
+@pytest.fixture
+def node():
+    with ros_network() as node:
+        yield node
+
+
+def destroyed_between_gathering_and_waiting(executor, node):
+    """Destroy a subscription when its events are already among what is waited for."""
+    called = threading.Event()
+    subscriptions = []
+
+    def destroy():
+        if subscriptions:
+            node.destroy_subscription(subscriptions.pop())
+
+    Other(node, entering=destroy)
+    events = SubscriptionEventCallbacks(incompatible_qos=lambda _: None)
+    subscriptions.append(
+        node.create_subscription(Header, 'never', lambda _: None, 1, event_callbacks=events)
+    )
+    node.create_timer(0.1, called.set)
+    with running(executor, node) as raised:
+        came = heard(raised, called)
+    assert not subscriptions  # it was destroyed
+    return came, raised
+
+
+def test_the_executor_of_rclpy_still_ends(node):
+    """Otherwise our own is not needed any more."""
+    came, raised = destroyed_between_gathering_and_waiting(MultiThreadedExecutor(2), node)
+    assert not came
+    assert isinstance(raised[0], InvalidHandle)
+
+
+def test_what_is_destroyed_while_it_is_gathered_ends_nothing(node):
+    came, raised = destroyed_between_gathering_and_waiting(Executor(2), node)
+    assert came
+    assert not raised
+
+
+def test_an_event_that_is_destroyed_before_it_is_taken_blocks_nobody(node):
+    taken, called = threading.Event(), threading.Event()
+
+    def destroyed():
+        taken.set()
+        raise InvalidHandle('cannot use Destroyable because destruction was requested')
+
+    event = Other(node, taking=destroyed)
+    node.create_timer(0.1, lambda: taken.is_set() and called.set(), callback_group=event.group)
+    with running(Executor(2), node) as raised:
+        assert heard(raised, called)
+    assert not raised
+
+
+def test_other_errors_of_callbacks_are_raised(node):
+    def fail():
+        raise ValueError('of a callback')
+
+    node.create_timer(0.1, fail)
+    with running(Executor(2), node) as raised:
+        deadline = time.monotonic() + LONGEST
+        while not raised and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert str(raised[0]) == 'of a callback'
