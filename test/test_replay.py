@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from types import SimpleNamespace
 
 import cv2
@@ -31,6 +32,7 @@ from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer
 
 from niom_ros.cli import main
+from niom_ros.errors import UserError
 from niom_ros.guidance.camera_images import message_to_rgb
 from niom_ros.guidance.guide import guide
 from niom_ros.guidance.messages import image_message
@@ -477,6 +479,22 @@ def test_a_bag_that_unpacks_to_too_much_is_damaged(
         assert 'is damaged (it unpacks to more than the 230399 bytes' in opened.damage
 
 
+def test_a_bag_that_does_not_fit_on_the_disk_is_refused_and_leaves_nothing_there(
+    small_scene, views, tmp_path, monkeypatch
+):
+    messages = camera_messages(small_scene, views[:2])
+    bag = write_bag(tmp_path / 'run', messages, StoragePlugin.SQLITE3, CompressionMode.FILE)
+    unpacking = tmp_path / 'unpacking'
+    unpacking.mkdir()
+    monkeypatch.setattr(tempfile, 'tempdir', str(unpacking))
+    monkeypatch.setattr(decompression, 'MOST_OF_DISK', 1e-9)
+    with pytest.raises(UserError, match=r'MB that are free in .*unpacking: set TMPDIR'):
+        frames_of(bag)
+    assert not list(unpacking.iterdir())
+    monkeypatch.undo()
+    assert len(frames_of(bag)[0]) == 2
+
+
 def test_files_of_a_recorder_that_crashed_are_read_in_order(bag, tmp_path):
     for number in (10, 9):
         shutil.copy(bag / 'run.mcap', tmp_path / f'run_{number}.mcap')
@@ -634,6 +652,7 @@ def test_mistakes_are_one_clear_line(arguments, words, faulty, loaded, monkeypat
 def test_it_needs_no_ros():
     program = """
 import sys
+import tempfile
 
 class NoRos:
     def find_spec(self, name, *_):

@@ -189,6 +189,8 @@ def bag_at(path: Path, opened: ExitStack) -> Bag:
     if (path / METADATA).is_file():
         try:
             return Bag([opened.enter_context(Reader(path))])
+        except UserError:
+            raise
         except Exception as error:
             why = said_by(error)
     # A recorder that crashed leaves files without metadata.

@@ -5,7 +5,9 @@ the packages that it depends on itself.
 """
 
 from collections.abc import Callable
+import shutil
 import sys
+import tempfile
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,12 +16,15 @@ from rosbags.rosbag2 import reader
 from rosbags.rosbag2 import ReaderError
 from rosbags.rosbag2 import storage_mcap
 
+from niom_ros.errors import UserError
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
 MOST_UNPACKED = 500_000_000  # bytes of a chunk or a message; recorders write chunks of megabytes
+MOST_OF_DISK = 0.5  # of what is free where files that are compressed as a whole are unpacked
 
 
 def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
@@ -47,10 +52,32 @@ def unpacked_message(data: bytes) -> bytes:
     return unpacked(data, zstd.ZstdDecompressor, MOST_UNPACKED)
 
 
+class UnpackedFile(zstd.ZstdFile):
+    """A file that is compressed as a whole; rosbags copies it into the temporary folder."""
+
+    def __init__(self, *args: Any) -> None:
+        """Open it for reading."""
+        super().__init__(*args)
+        self._free = shutil.disk_usage(tempfile.gettempdir()).free
+        self._read = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return what comes next, as long as there is room for it."""
+        data: bytes = super().read(size)
+        self._read += len(data)
+        if self._read > MOST_OF_DISK * self._free:
+            raise UserError(
+                f'unpacked, a file of the bag takes more than half of the {self._free / 1e6:.0f} '
+                f'MB that are free in {tempfile.gettempdir()}: set TMPDIR to a folder with more '
+                'space'
+            )
+        return data
+
+
 def bound_rosbags() -> None:
-    """Let rosbags unpack with bounds. Files that are compressed as a whole go to the disk."""
+    """Let rosbags unpack with bounds."""
     storage_mcap.DECOMPRESSORS.update(
         lz4=lambda data, size: unpacked_chunk(data, LZ4FrameDecompressor, size),
         zstd=lambda data, size: unpacked_chunk(data, zstd.ZstdDecompressor, size),
     )
-    vars(reader)['zstd'] = SimpleNamespace(open=zstd.open, decompress=unpacked_message)
+    vars(reader)['zstd'] = SimpleNamespace(open=UnpackedFile, decompress=unpacked_message)
