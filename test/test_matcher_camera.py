@@ -325,6 +325,24 @@ def test_an_incompatible_camera_is_told_with_the_remedy_which_works(bench, view)
         bench.node.destroy_publisher(unreliable)
 
 
+def test_a_subscription_may_be_made_anew_at_any_moment(bench, view):
+    """Each time one is destroyed while other threads of the node wait for it."""
+    image = rgb_to_message(view.image, Header())
+    for _ in range(30):
+        for reliable in (False, True):
+            bench.publish(image)
+            assert bench.set_parameter('reliable_image', reliable).successful
+    first = bench.publish(image).sec
+
+    def answered():
+        bench.publish(image)
+        rclpy.spin_once(bench.node, timeout_sec=0.3)
+        return bench.results.messages[-1].header.stamp.sec >= first
+
+    spin_until(bench.node, answered, 'a result')
+    assert bench.process.poll() is None
+
+
 def test_simulated_time_is_the_time_of_latencies(bench, view, coffee_file, tmp_path):
     clock = bench.node.create_publisher(Clock, '/clock', QoSProfile(depth=1))
     arguments = ('-r', '__node:=simulated', '-p', 'use_sim_time:=true', *FAST)

@@ -226,9 +226,8 @@ class Track:
         fit = self._fit(frame, guess, level)
         # From a poor guess only some patches arrive; where those put the picture, more do.
         for _ in range(MOST_SECOND_LOOKS):
-            if fit.view is None or fit.share >= LEAST_CERTAIN:
-                break
-            if not in_front(fit.view, self.reference_box):
+            certain = fit.share >= LEAST_CERTAIN
+            if certain or fit.view is None or not in_front(fit.view, self.reference_box):
                 break
             again = self._fit(frame, fit.view, COARSEST)
             if again.seen <= fit.seen:
