@@ -1,4 +1,4 @@
-"""What a callback destroys must not end the thread that waits for it."""
+"""What callbacks raise or destroy must not end the thread that waits for them."""
 
 from contextlib import contextmanager
 import threading
@@ -139,13 +139,46 @@ def test_an_event_that_is_destroyed_before_it_is_taken_blocks_nobody(node):
     assert not raised
 
 
-def test_other_errors_of_callbacks_are_raised(node):
+def test_an_error_of_a_callback_is_told_and_others_are_called(node, capfd):
+    failed, called = threading.Event(), threading.Event()
+
     def fail():
+        failed.set()
         raise ValueError('of a callback')
 
-    node.create_timer(0.1, fail)
+    failing = node.create_timer(0.1, fail)
+    node.create_timer(0.1, lambda: failed.is_set() and called.set())
     with running(Executor(2), node) as raised:
+        assert heard(raised, called)
+        node.destroy_timer(failing)
+    assert not raised
+    assert 'ValueError: of a callback' in capfd.readouterr().err
+
+
+def test_what_cannot_be_taken_is_told_and_keeps_nobody_busy(node, capfd):
+    taken, called = threading.Event(), threading.Event()
+
+    def fail():
+        taken.set()
+        raise RuntimeError('not to be taken')
+
+    broken = Other(node, taking=fail)
+    node.create_timer(0.1, lambda: taken.is_set() and called.set(), callback_group=broken.group)
+    with running(Executor(2), node) as raised:
+        assert heard(raised, called)
+    assert not raised
+    assert 'RuntimeError: not to be taken' in capfd.readouterr().err
+
+
+def test_an_error_of_the_start_is_raised(node):
+    def start():
+        raise ValueError('of the start')
+
+    executor = Executor(2)
+    executor.create_task(start)
+    with running(executor, node) as raised:
+        node.create_timer(0.1, lambda: None)
         deadline = time.monotonic() + LONGEST
         while not raised and time.monotonic() < deadline:
             time.sleep(0.05)
-    assert str(raised[0]) == 'of a callback'
+    assert str(raised[0]) == 'of the start'

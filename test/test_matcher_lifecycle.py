@@ -12,8 +12,12 @@ from niom_ros.msg import Homography
 from niom_ros.srv import ListReferences
 from niom_ros.srv import SetReference
 import pytest
+from rcl_interfaces.msg import Parameter
+from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import DescribeParameters
 from rcl_interfaces.srv import GetParameters
+from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.srv import SetParametersAtomically
 import rclpy
 from ros_client import call
 from ros_client import Inbox
@@ -140,6 +144,21 @@ def test_a_transition_that_is_not_possible_is_refused_and_the_node_lives(bench):
     assert not bench.change_state('no such thing')
     assert bench.state() == 'inactive'
     assert bench.process.poll() is None
+
+
+def test_a_parameter_of_no_known_type_is_refused_and_the_node_lives(bench):
+    in_state(bench, 'inactive')
+    strange = Parameter(name='tracking', value=ParameterValue(type=99))
+    known = Parameter(name='min_inliers', value=ParameterValue(type=2, integer_value=30))
+    both = bench.call(SetParameters, 'set_parameters', parameters=[strange, known]).results
+    assert [result.successful for result in both] == [False, True]
+    assert '99 is not a valid' in both[0].reason
+    none = bench.call(
+        SetParametersAtomically, 'set_parameters_atomically', parameters=[known, strange]
+    ).result
+    assert not none.successful
+    assert '99 is not a valid' in none.reason
+    assert bench.set_parameter('min_inliers', 20).successful
 
 
 def test_what_needs_other_networks_changes_only_while_unconfigured(bench, coffee):

@@ -1,18 +1,25 @@
-"""Callbacks in several threads, of which each may destroy what others wait for."""
+"""Callbacks in several threads; none of them can end the node."""
 
+from collections.abc import Awaitable
 from collections.abc import Callable
+import traceback
 from typing import Any
 
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import MultiThreadedExecutor
-from rclpy.waitable import Waitable
+from rclpy.logging import get_logger
+
+LOG_PAUSE = 1.0  # seconds between two reports
+
+Act = Callable[[], Awaitable[None]]
 
 
 class Executor(MultiThreadedExecutor):
-    """A MultiThreadedExecutor that survives the end of a subscription or publisher.
+    """A MultiThreadedExecutor that survives errors of callbacks and the end of what it waits for.
 
-    With each goes the handler of its QoS events. If that happens in a callback while the executor
-    gathers what to wait for, rclpy's own raises InvalidHandle, which would end the node.
+    That of rclpy ends with the first error of any callback. It also raises InvalidHandle if a
+    callback destroys a subscription or a publisher, and with it the handler of its QoS events,
+    while the executor gathers what to wait for.
     """
 
     def wait_for_ready_callbacks(self, *args: Any, **kwargs: Any) -> Any:
@@ -24,12 +31,45 @@ class Executor(MultiThreadedExecutor):
                 if not self.context.ok():
                     raise
 
-    def _take_waitable(self, waitable: Waitable) -> Callable | None:
-        """Take an event, unless it was destroyed since it was ready, like all else that is taken.
+    # What is ready is taken in a thread of the pool; an error there would besides leave its
+    # callback group busy for ever.
 
-        rclpy's own raises, and the callback group then stays busy for ever.
-        """
+    def _take_timer(self, timer: Any) -> Act | None:
+        return self._take(super()._take_timer, timer)
+
+    def _take_subscription(self, subscription: Any) -> Act | None:
+        return self._take(super()._take_subscription, subscription)
+
+    def _take_client(self, client: Any) -> Act | None:
+        return self._take(super()._take_client, client)
+
+    def _take_service(self, service: Any) -> Act | None:
+        return self._take(super()._take_service, service)
+
+    def _take_waitable(self, waitable: Any) -> Act | None:
+        return self._take(super()._take_waitable, waitable)
+
+    def _take(self, take: Callable[[Any], Act | None], entity: Any) -> Act | None:
+        """Return what to do about an entity that is ready; None: nothing."""
         try:
-            return super()._take_waitable(waitable)
-        except InvalidHandle:
+            act = take(entity)
+        except InvalidHandle:  # it was destroyed since
             return None
+        except Exception:
+            self._report()
+            return None
+        if act is None:
+            return None
+
+        async def survived() -> None:
+            try:
+                await act()
+            except Exception:
+                self._report()
+
+        return survived
+
+    def _report(self) -> None:
+        if self.context.ok():  # else it ends, and nothing can be published any more
+            log = get_logger('niom_ros')
+            log.error(traceback.format_exc(), throttle_duration_sec=LOG_PAUSE)

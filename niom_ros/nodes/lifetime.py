@@ -17,6 +17,7 @@ from rclpy.node import Node
 
 from niom_ros.errors import UserError
 from niom_ros.freed_memory import keep_freed_memory
+from niom_ros.nodes.answered_services import answer_every_request
 from niom_ros.nodes.executor import Executor
 
 PATIENCE = 0.5  # seconds for threads to finish what they are doing
@@ -35,6 +36,7 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
     begin_ros()
     try:
         node = created(create)
+        answer_every_request(node)
         # Callbacks run in its pool, so that this thread is free to notice a signal at any time.
         executor = Executor(CALLBACK_THREADS)
         executor.add_node(node)

@@ -62,7 +62,7 @@ class MatcherNode(LifecycleNode):
         images, timers = MutuallyExclusiveCallbackGroup(), MutuallyExclusiveCallbackGroup()
         self.camera = CameraInput(self, images, self._statistics.image_arrived)
         ReferenceServices(self)
-        self._guard_transitions()
+        self._order_transitions()
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self.create_timer(
             1.0,
@@ -148,21 +148,13 @@ class MatcherNode(LifecycleNode):
         self._problem = ''
         return DONE
 
-    def _guard_transitions(self) -> None:
-        """Answer a transition that is not possible now with a refusal.
-
-        rclpy raises an exception instead, which would end the node.
-        """
+    def _order_transitions(self) -> None:
+        """Let a transition wait until a change of state or references is done."""
         change_state = self._service_change_state.callback
 
         def answer(request: Any, response: Any) -> Any:
             with self.changes:
-                try:
-                    return change_state(request, response)
-                except Exception as error:
-                    self.get_logger().error(f'refused: {error}')
-                    response.success = False
-                    return response
+                return change_state(request, response)
 
         self._service_change_state.callback = answer
 
