@@ -1,5 +1,6 @@
 """A camera that tests lead frame by frame, with all that the matcher says about it recorded."""
 
+from contextlib import contextmanager
 import time
 
 from niom_ros.msg import Homography
@@ -15,6 +16,16 @@ PATIENCE = 60.0  # seconds
 FRAME_ID = 'camera_optical_frame'
 
 
+@contextmanager
+def recorded(bench, scene):
+    """Show a film to the matcher of a bench; all that is said during it is checked."""
+    bench.recorder.begin()
+    film = Film(bench, scene)
+    yield film
+    bench.last_stamp = film.seconds
+    bench.recorder.check()
+
+
 class Film:
     """Shows the scene frame by frame, with stamps a period apart, and notes what it shows."""
 
@@ -24,6 +35,11 @@ class Film:
         self.recorder = bench.recorder
         self.shown = 0
         self.seconds = getattr(bench, 'last_stamp', START)  # of the next stamp
+
+    @property
+    def answers(self):
+        """Return all results since the film began."""
+        return self.recorder.results.messages
 
     def show(self, image=None, truth=None, camera=None, stamp=None):
         """Show the next frame of the scene, or something else, and listen for a moment.
@@ -46,16 +62,15 @@ class Film:
 
     def show_until(self, condition, **what):
         """Show frames until a result from now on fulfils the condition; return it."""
-        results = self.recorder.results.messages
-        seen = len(results)
+        seen = len(self.answers)
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             self.show(**what)
-            for result in results[seen:]:
+            for result in self.answers[seen:]:
                 if condition(result):
                     return result
-            seen = len(results)
-        raise AssertionError(f'no such result in time; the last one: {results[-1:]}')
+            seen = len(self.answers)
+        raise AssertionError(f'no such result in time; the last one: {self.answers[-1:]}')
 
     def show_until_tracked(self):
         return self.show_until(is_tracked)
@@ -65,7 +80,7 @@ class Film:
         stamp = self.show(image, truth)
 
         def answers():
-            return [m for m in self.recorder.results.messages if m.header.stamp == stamp]
+            return [answer for answer in self.answers if answer.header.stamp == stamp]
 
         spin_until(self.bench.node, answers, 'an answer')
         return answers()[0]

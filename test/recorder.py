@@ -67,6 +67,13 @@ class Recorder:
         while time.monotonic() < end:
             rclpy.spin_once(self._node, timeout_sec=0.05)
 
+    def error_of(self, homography):
+        """Return how many pixels the corners are off, on average."""
+        stamp = nanoseconds(homography.header.stamp)
+        truth = self.truths[stamp]
+        assert truth is not None, f'found in {stamp}, where it is not'
+        return corner_error(np.array(homography.matrix).reshape(3, 3), truth, self._box)
+
     def check(self):
         """Fail if anything that was said is not so; return how many frames were answered OK."""
         self.listen(0.3)
@@ -100,10 +107,7 @@ class Recorder:
                 assert message.source == Homography.NONE, 'a source without OK'
                 assert message.confidence < 0.5, 'confident without OK'
                 continue
-            truth = self.truths[stamp]
-            assert truth is not None, f'found in {stamp}, where it is not'
-            matrix = np.array(message.matrix).reshape(3, 3)
-            error = corner_error(matrix, truth, self._box)
+            error = self.error_of(message)
             assert error < FARTHEST, f'{stamp} is {error:.1f} px off: {message}'
             assert message.source != Homography.NONE, 'OK without a source'
             assert message.confidence >= 0.5, 'OK without confidence'

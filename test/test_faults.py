@@ -22,11 +22,11 @@ from niom_ros.srv import SetReference
 import numpy as np
 import pytest
 from rclpy.qos import QoSProfile
-from recorded_film import Film
 from recorded_film import is_matched
 from recorded_film import is_tracked
 from recorded_film import PATIENCE
 from recorded_film import PERIOD
+from recorded_film import recorded
 from recorded_film import stamped
 from recorded_film import START
 from recorded_film import status_is
@@ -92,13 +92,10 @@ def bench(tmp_path_factory, models):
 @pytest.fixture
 def bare_film(bench, scene):
     """Return a film before which nothing is looked for; all that is said during it is checked."""
-    bench.recorder.begin()
-    film = Film(bench, scene)
-    yield film
-    for trap in bench.faults.iterdir():
-        trap.unlink()
-    bench.last_stamp = film.seconds
-    bench.recorder.check()
+    with recorded(bench, scene) as film:
+        yield film
+        for trap in bench.faults.iterdir():
+            trap.unlink()
 
 
 @pytest.fixture(scope='module')
