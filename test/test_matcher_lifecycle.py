@@ -16,6 +16,7 @@ from rcl_interfaces.msg import Parameter
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import DescribeParameters
 from rcl_interfaces.srv import GetParameters
+from rcl_interfaces.srv import ListParameters
 from rcl_interfaces.srv import SetParameters
 from rcl_interfaces.srv import SetParametersAtomically
 import rclpy
@@ -159,6 +160,18 @@ def test_a_parameter_of_no_known_type_is_refused_and_the_node_lives(bench):
     assert not none.successful
     assert '99 is not a valid' in none.reason
     assert bench.set_parameter('min_inliers', 20).successful
+
+
+def test_a_parameter_that_is_not_there_is_told_with_the_one_that_may_be_meant(bench):
+    refused = bench.set_parameter('min_inlier', 30)
+    assert not refused.successful
+    assert refused.reason == (
+        "there is no parameter 'min_inlier': maybe min_inliers, see `ros2 param list /matcher`"
+    )
+    refused = bench.set_parameter('', 30)
+    assert not refused.successful
+    assert refused.reason == "there is no parameter '': see `ros2 param list /matcher`"
+    assert bench.call(ListParameters, 'list_parameters').result.names.count('') == 0
 
 
 def test_what_needs_other_networks_changes_only_while_unconfigured(bench, coffee):

@@ -1,6 +1,7 @@
-"""Services that answer every request; those of rclpy raise exceptions for some."""
+"""Services that answer every request with words; those of rclpy raise exceptions for some."""
 
 from collections.abc import Callable
+import difflib
 from typing import Any
 
 from rcl_interfaces.msg import SetParametersResult
@@ -10,6 +11,8 @@ from rclpy.node import Node
 from rclpy.service import Service
 
 from niom_ros.nodes.faults import explained
+
+LONGEST_NAME = 100  # characters of a name that is not known
 
 Answer = Callable[[Any, Any], Any]  # of a request and an empty response
 
@@ -36,6 +39,10 @@ def answered(node: Node, service: Service) -> Answer:
         return answer_one(request)
 
     def answer_one(request: Any) -> Any:
+        if isinstance(request, SetParameters.Request | SetParametersAtomically.Request):
+            for parameter in request.parameters:
+                if not node.has_parameter(parameter.name):
+                    return refusal(kind.Response(), why_unknown(node, parameter.name))
         try:
             return callback(request, kind.Response())
         except Exception as error:
@@ -54,3 +61,12 @@ def refusal(response: Any, reason: str) -> Any:
     elif isinstance(response, SetParametersAtomically.Response):
         response.result = result
     return response
+
+
+def why_unknown(node: Node, name: str) -> str:
+    """Say what to do about the name of a parameter that a node does not have."""
+    name = name[:LONGEST_NAME]
+    alike = difflib.get_close_matches(name, node.get_parameters_by_prefix(''), 1)
+    guess = f'maybe {alike[0]}, ' if alike else ''
+    known = f'ros2 param list {node.get_fully_qualified_name()}'
+    return f"there is no parameter '{name}': {guess}see `{known}`"
