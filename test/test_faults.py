@@ -22,6 +22,7 @@ from niom_ros.srv import SetReference
 import numpy as np
 import pytest
 from rclpy.qos import QoSProfile
+from rclpy.serialization import serialize_message
 from recorded_film import is_matched
 from recorded_film import is_tracked
 from recorded_film import PATIENCE
@@ -241,6 +242,22 @@ def test_garbage_ends_a_track_at_once_and_the_next_good_image_begins_anew(cup_fi
     noise = random.integers(0, 256, (480, 640, 3), np.uint8)
     cup_film.show_until_tracked()
     assert cup_film.answer_to(noise).homography.status != Homography.OK
+    cup_film.show_until_tracked()
+
+
+def test_messages_that_are_broken_on_the_wire_are_dropped(cup_film, bench, scene, coffee):
+    header = stamped(cup_film.seconds + PERIOD / 2)
+    image = serialize_message(rgb_to_message(coffee, header))
+    endless = bytearray(image)
+    endless[-coffee.size - 4 : -coffee.size] = (2**31 - 1).to_bytes(4, 'little')  # its length
+    bench.camera.publish(bytes(endless))
+    info = serialize_message(calibration(scene))
+    for length in (0, 3, 10, 40, 200):
+        bench.camera.publish(image[:length])
+        bench.info.publish(info[:length])
+        bench.recorder.listen(PERIOD)
+    bench.recorder.listen(1.0)
+    assert header.stamp not in [answer.header.stamp for answer in cup_film.answers]
     cup_film.show_until_tracked()
 
 
