@@ -1,12 +1,14 @@
 """The real matcher node, with traps around its stages: each fails while a file says so.
 
 FAULTS/extractor with the content MemoryError lets the extractor fail with that error, until the
-file is gone. The node itself has nothing of this.
+file is gone; with the content WAIT it waits for that, and writes WAITING as soon as it does. The
+node itself has nothing of this.
 """
 
 from collections.abc import Callable
 import os
 from pathlib import Path
+import time
 from typing import Any
 
 from geometry_msgs.msg import TransformStamped
@@ -39,12 +41,15 @@ class TransformBroadcaster:
 
 
 def trapped(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that fails instead, while the file of its stage is there."""
+    """Return a function that fails or waits while the file of its stage is there."""
     trap = Path(os.environ['FAULTS']) / stage
 
     def run(*arguments: Any, **named: Any) -> Any:
-        if trap.exists():
+        if trap.exists() and trap.read_text() != 'WAIT':
             raise ERRORS[trap.read_text()]()
+        while trap.exists():
+            trap.with_suffix('.WAITING').touch()
+            time.sleep(0.02)
         return function(*arguments, **named)
 
     return run

@@ -77,7 +77,10 @@ class Film:
 
     def answer_to(self, image, truth=None):
         """Show something once and return what is said about it."""
-        stamp = self.show(image, truth)
+        return self.answer_of(self.show(image, truth))
+
+    def answer_of(self, stamp):
+        """Return what is said about the frame with this stamp."""
 
         def answers():
             return [answer for answer in self.answers if answer.header.stamp == stamp]

@@ -18,6 +18,8 @@ from matcher_bench import Bench
 from matcher_bench import FAST
 from niom_ros.msg import Homography
 from niom_ros.srv import ListReferences
+from niom_ros.srv import RemoveReference
+from niom_ros.srv import SelectReference
 from niom_ros.srv import SetReference
 import numpy as np
 import pytest
@@ -377,6 +379,41 @@ def test_a_stage_that_fails_costs_its_frames_and_nothing_else(cup_film, bench):
     finally:
         assert bench.set_parameter('weighting', 'auto').successful
         assert bench.set_parameter('tracking', True).successful
+    cup_film.show_until_tracked()
+
+
+@pytest.mark.parametrize('change', ['select_reference', 'remove_reference', 'match_all'])
+def test_a_reference_that_is_dropped_while_a_frame_is_matched_is_not_claimed(
+    cup_film, bench, coffee, change
+):
+    cat = rgb_to_message(example_photo('chelsea'), Header())
+    assert bench.set_reference(id='cat', image=cat, keep_selection=True).success
+    assert bench.set_parameter('tracking', False).successful
+    if change == 'match_all':
+        assert bench.set_parameter('match_all', True).successful
+        assert bench.call(SelectReference, 'select_reference', id='cat').success
+    try:
+        cup_film.show_until(is_matched)
+        trap = bench.faults / 'matcher'
+        trap.write_text('WAIT')
+        stamp = cup_film.show()
+        waiting = trap.with_suffix('.WAITING')
+        spin_until(bench.node, waiting.exists, 'the match')
+        if change == 'match_all':
+            assert bench.set_parameter('match_all', False).successful
+        elif change == 'select_reference':
+            assert bench.call(SelectReference, 'select_reference', id='cat').success
+        else:
+            assert bench.call(RemoveReference, 'remove_reference', id='cup').success
+        trap.unlink()
+        late = cup_film.answer_of(stamp)
+        assert late.homography.status == Homography.STALE
+        assert "'cup' was replaced, removed or deselected" in late.status_message
+    finally:
+        assert bench.set_parameter('match_all', False).successful
+        assert bench.set_parameter('tracking', True).successful
+        set_cup(bench, coffee)
+        assert bench.call(RemoveReference, 'remove_reference', id='cat').success
     cup_film.show_until_tracked()
 
 

@@ -80,6 +80,8 @@ def test_inactive_it_takes_references_but_hears_no_camera(bench, coffee):
     in_state(bench, 'inactive')
     answer = set_cup(bench, coffee)
     assert answer.success, answer.message
+    for reliable in (False, True):
+        assert bench.set_parameter('reliable_image', reliable).successful
     assert bench.camera.get_subscription_count() == 0
     current = bench.set_reference(use_current_frame=True)
     assert current.error == SetReference.Response.NO_CAMERA_IMAGE

@@ -78,6 +78,12 @@ class CameraInput:
                 ),
             ]
 
+    def reopen(self, transport: str, reliable: bool) -> None:
+        """Subscribe in another way, unless nothing is subscribed."""
+        with self._lock:
+            if self._subscriptions:
+                self.open(transport, reliable)
+
     def close(self) -> None:
         """Stop listening."""
         with self._lock:

@@ -319,12 +319,13 @@ class FrameWorker:
         """Publish what is known about a frame, unless a newer one was answered already."""
         message, live = frame.message, frame.live
         pipeline, outputs = self._configured.pipeline, self._configured.outputs
-        if is_found(guidance) and (too_old := self._why_stale(message, live)):
-            guidance = guidance.but(Status.STALE, too_old)
         with self._publishing:
             if frame.taken <= self._answered or self._frames.closed:
                 return False
             self._answered = frame.taken
+            if is_found(guidance):
+                outdated = self._why_stale(message, live) or self._why_replaced(guidance)
+                guidance = guidance.but(Status.STALE, outdated) if outdated else guidance
             latency = self._age(message)
             received, dropped = self._frames.counts
             info = FrameInfo(
@@ -386,6 +387,14 @@ class FrameWorker:
                 f'camera and node have different clocks; max_image_age is {limit:g} s'
             )
         return f'the image is {age:.1f} s old, and max_image_age is {limit:g} s'
+
+    def _why_replaced(self, guidance: Guidance) -> str:
+        """Say why a reference that was found is not looked for any more, '' if it is."""
+        named = guidance.reference
+        sought = self._configured.sought(self._live())
+        if named is None or any(each.revision == named.revision for each in sought):
+            return ''
+        return f"'{named.id}' was replaced, removed or deselected after the image was taken"
 
     def _fault(self, error: Exception) -> Guidance:
         """Return the guidance of a frame on which something failed."""

@@ -172,7 +172,7 @@ class MatcherNode(LifecycleNode):
             self, self.configured, self.camera, self._statistics, lambda: self.live
         )
         if self.live.transport != transport:  # it was changed meanwhile
-            self.camera.open(*self.live.transport)
+            self.camera.reopen(*self.live.transport)
         waiting_for = f'images on {self.camera.topic}'
         if not self.configured.sought(self.live):
             waiting_for += f' and a call of {self.resolve_service_name("~/set_reference")}'
@@ -217,8 +217,8 @@ class MatcherNode(LifecycleNode):
 
     def _apply(self) -> None:
         before, self.live = self.live, Live.of(read(self, MATCHER_PARAMETERS))
-        if self._worker is not None and before.transport != self.live.transport:
-            self.camera.open(*self.live.transport)
+        if before.transport != self.live.transport:
+            self.camera.reopen(*self.live.transport)
 
     # Diagnostics
 
