@@ -111,18 +111,23 @@ def test_a_subscription_that_is_destroyed_while_it_is_gathered_ends_nothing(node
     assert not raised
 
 
-def test_an_event_that_is_destroyed_before_it_is_taken_blocks_nobody(node):
+@pytest.mark.parametrize(
+    ('error', 'is_told'),
+    [(RuntimeError('not to be taken'), True), (InvalidHandle('destroyed since'), False)],
+)
+def test_what_cannot_be_taken_keeps_nobody_busy(error, is_told, node, capfd):
     taken, called = threading.Event(), threading.Event()
 
-    def destroyed():
+    def fail():
         taken.set()
-        raise InvalidHandle('cannot use Destroyable because destruction was requested')
+        raise error
 
-    event = Other(node, taking=destroyed)
-    node.create_timer(0.1, lambda: taken.is_set() and called.set(), callback_group=event.group)
+    broken = Other(node, taking=fail)
+    node.create_timer(0.1, lambda: taken.is_set() and called.set(), callback_group=broken.group)
     with running(Executor(2), node) as raised:
         assert heard(raised, called)
     assert not raised
+    assert (str(error) in capfd.readouterr().err) == is_told
 
 
 def test_an_error_of_a_callback_is_told_and_others_are_called(node, capfd):
@@ -139,21 +144,6 @@ def test_an_error_of_a_callback_is_told_and_others_are_called(node, capfd):
         node.destroy_timer(failing)
     assert not raised
     assert 'ValueError: of a callback' in capfd.readouterr().err
-
-
-def test_what_cannot_be_taken_is_told_and_keeps_nobody_busy(node, capfd):
-    taken, called = threading.Event(), threading.Event()
-
-    def fail():
-        taken.set()
-        raise RuntimeError('not to be taken')
-
-    broken = Other(node, taking=fail)
-    node.create_timer(0.1, lambda: taken.is_set() and called.set(), callback_group=broken.group)
-    with running(Executor(2), node) as raised:
-        assert heard(raised, called)
-    assert not raised
-    assert 'RuntimeError: not to be taken' in capfd.readouterr().err
 
 
 def test_an_error_of_the_start_is_raised(node):
