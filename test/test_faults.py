@@ -14,6 +14,8 @@ import cv2
 from diagnostic_msgs.msg import DiagnosticArray
 from diagnostic_msgs.msg import DiagnosticStatus
 from film_camera import film
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from matcher_bench import Bench
 from matcher_bench import FAST
 from niom_ros.msg import Homography
@@ -548,6 +550,33 @@ client.call_async(SetReference.Request(id='brief', image=rgb_to_message(picture,
 print('called', flush=True)
 rclpy.spin(node)
 """
+
+
+def test_a_call_that_takes_long_keeps_neither_parameters_nor_states_waiting(
+    cup_film, bench, coffee
+):
+    node = bench.node
+    setting = node.create_client(SetReference, 'matcher/set_reference')
+    changing = node.create_client(ChangeState, 'matcher/change_state')
+    assert setting.wait_for_service(PATIENCE) and changing.wait_for_service(PATIENCE)
+    trap = bench.faults / 'extractor'
+    trap.write_text('WAIT')
+    picture = rgb_to_message(coffee, Header())
+    reference = setting.call_async(SetReference.Request(id='cup', image=picture))
+    spin_until(node, trap.with_suffix('.WAITING').exists, 'the extraction')
+    request = ChangeState.Request(transition=Transition(label='deactivate'))
+    transition = changing.call_async(request)
+    assert bench.set_parameter('min_inliers', 20).successful
+    assert bench.state() == 'active'
+    assert bench.call(ListReferences, 'list_references').success
+    assert not reference.done() and not transition.done()
+    trap.unlink()
+    spin_until(node, lambda: reference.done() and transition.done(), 'the answers')
+    assert reference.result().success and transition.result().success
+    activate(bench)
+    cup_film.show_until_tracked()
+    node.destroy_client(setting)
+    node.destroy_client(changing)
 
 
 def test_a_client_killed_in_the_middle_of_a_call_harms_nobody(cup_film, bench):

@@ -1,10 +1,10 @@
 """Files that clients name: only regular ones in allowed folders, whatever their names lead to."""
 
 from contextlib import suppress
+import io
 import os
 from pathlib import Path
 
-import cv2
 from PIL import Image
 import pytest
 
@@ -180,12 +180,18 @@ def test_a_large_webp_is_refused_before_pillow_sees_it(data, monkeypatch):
         images.decode_image(data)
 
 
-def test_a_jpeg_with_scans_without_end_is_refused(coffee):
-    data = cv2.imencode('.jpg', coffee, [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])[1].tobytes()
+@pytest.mark.parametrize('name', ['JPEG', 'MPO'])  # the latter has a second picture behind it
+def test_a_jpeg_with_scans_without_end_is_refused(name, coffee):
+    stream = io.BytesIO()
+    picture = Image.fromarray(coffee)
+    picture.save(stream, name, progressive=True, append_images=[picture])
+    data = stream.getvalue()
+    assert Image.open(io.BytesIO(data), formats=images.FORMATS).format == name
     assert images.decode_image(data).shape == coffee.shape
+    end = data.index(b'\xff\xd9')
     scan = data[data.index(b'\xff\xda') : data.index(b'\xff\xda') + 200]
     with pytest.raises(ImageError, match='more than 100 scans'):
-        images.decode_image(data[:-2] + scan * 100 + data[-2:])
+        images.decode_image(data[:end] + scan * 100 + data[end:])
 
 
 def test_a_far_page_of_an_animation_is_refused_before_it_is_decoded(tmp_path):
@@ -194,6 +200,16 @@ def test_a_far_page_of_an_animation_is_refused_before_it_is_decoded(tmp_path):
     assert images.read_image(tmp_path / 'a.gif', 2)[0, 0, 0] == 180
     with pytest.raises(ImageError, match='too far into an animation'):
         images.read_image(tmp_path / 'a.gif', 501)
+
+
+@pytest.mark.parametrize('suffix', ['tif', 'gif', 'png'])
+def test_a_page_without_end_is_not_looked_for(suffix, tmp_path):
+    file = tmp_path / f'a.{suffix}'
+    Image.new('L', (8, 8)).save(file)
+    with pytest.raises(ImageError, match='page 1001 is beyond the limit of 1000'):
+        images.read_image(file, 1001)
+    with pytest.raises(ImageError, match='there is no page 1000'):
+        images.read_image(file, 1000)
 
 
 def test_more_bytes_than_a_picture_needs_are_refused(monkeypatch):

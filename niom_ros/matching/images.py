@@ -18,8 +18,8 @@ from niom_ros.named_files import reason
 MAX_PIXELS = 50_000_000  # a 48 megapixel photo; more is a mistake or an attack
 # What a few bytes can ask for many times over, so that decoding would not end.
 MOST_SCANS = 100  # of a JPEG file; a progressive photo has about ten
+MOST_PAGES = 1000  # up to the one that is wanted; to find it, Pillow walks through all of them
 MOST_ANIMATED_PIXELS = 500_000_000  # of the frames before the one that is wanted
-
 
 # Pillow knows many more; some of them start other programs.
 FORMATS = ('PNG', 'JPEG', 'WEBP', 'TIFF', 'BMP', 'GIF', 'PPM')
@@ -79,8 +79,7 @@ def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.nda
             warnings.simplefilter('ignore', Image.DecompressionBombWarning)
             with Image.open(source, formats=FORMATS) as image:
                 check_size(*image.size)
-                if image.format == 'JPEG':
-                    check_scans(source)
+                check_scans(source)
                 go_to_page(image, page)
                 check_size(*image.size)
                 return to_rgb(ImageOps.exif_transpose(image) if as_the_camera_was_held else image)
@@ -117,10 +116,16 @@ def check_beginning(source: BinaryIO) -> None:
 
 
 def check_scans(source: BinaryIO) -> None:
-    """Refuse a JPEG picture that is drawn over and over: each scan may take as long as a photo."""
+    """Refuse a JPEG picture that is drawn over and over: each scan may take as long as a photo.
+
+    By its beginning, because Pillow gives some of them other names, such as MPO.
+    """
     place = source.tell()
     source.seek(0)
-    scans, last = 0, b''
+    scans, last = 0, source.read(2)
+    if last != b'\xff\xd8':
+        source.seek(place)
+        return
     while chunk := source.read(1 << 20):
         scans += (last + chunk).count(b'\xff\xda')
         last = chunk[-1:]
@@ -131,6 +136,8 @@ def check_scans(source: BinaryIO) -> None:
 
 def go_to_page(image: Image.Image, page: int) -> None:
     """Turn to a page; an animation is decoded frame by frame up to it."""
+    if page > MOST_PAGES:
+        raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
     width, height = image.size
     if image.format != 'TIFF' and page * width * height > MOST_ANIMATED_PIXELS:
         raise ImageError(f'page {page} is too far into an animation: save it as a picture')

@@ -149,14 +149,20 @@ class MatcherNode(LifecycleNode):
         return DONE
 
     def _order_transitions(self) -> None:
-        """Let a transition wait until a change of state or references is done."""
-        change_state = self._service_change_state.callback
+        """Let a transition wait until a change of state or references is done.
+
+        In a group of its own, so that nothing else waits with it.
+        """
+        service = self._service_change_state
+        change_state = service.callback
 
         def answer(request: Any, response: Any) -> Any:
             with self.changes:
                 return change_state(request, response)
 
-        self._service_change_state.callback = answer
+        service.callback = answer
+        service.callback_group = MutuallyExclusiveCallbackGroup()
+        service.callback_group.add_entity(service)
 
     def _configure(self) -> None:
         self.configured = configure(self, self.live, self._revision, self._report)
