@@ -10,7 +10,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that nobody ever sees it half written."""
     staged = path.with_name(f'.{path.name}{UNFINISHED}')
     try:
-        staged.write_bytes(content)
+        staged.unlink(missing_ok=True)  # of a writer that was killed
+        with staged.open('xb') as file:  # x: never through a link
+            file.write(content)
         publish(staged, path)
     except BaseException:
         staged.unlink(missing_ok=True)

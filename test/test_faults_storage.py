@@ -169,14 +169,19 @@ def test_a_full_disk_refuses_and_loses_nothing_and_is_used_again_when_it_is_not(
     assert answer.error == SetReference.Response.STORAGE
     assert 'free space' in answer.message and "still looking for 'cup'" in answer.message
     assert sorted(file.name for file in folder.rglob('*')) == before
-    # A device that is always full, in the place of the file that is about to be written.
-    (folder / '.selected.unfinished').symlink_to('/dev/full')
-    answer = bench.call(SelectReference, 'select_reference', id='cup')
+    limit_files(bench.process, 1)
+    try:
+        answer = bench.call(SelectReference, 'select_reference', id='cup')
+    finally:
+        limit_files(bench.process, resource.RLIM_INFINITY)
     assert answer.error == SelectReference.Response.STORAGE
-    assert 'No space left on device): free space' in answer.message
-    (folder / '.noise.yaml.unfinished').symlink_to('/dev/full')
+    assert 'File too large): free space' in answer.message
+    # The picture can be written, but not what is said about it.
+    blocked = folder / '.noise.yaml.unfinished'
+    blocked.mkdir()
     answer = bench.set_reference(id='noise', image=rgb_to_message(noise, Header()))
     assert answer.error == SetReference.Response.STORAGE
+    blocked.rmdir()
     assert [info.id for info in listed(bench).references] == ['cup']
     film.show_until(status_is(Homography.OK))
     bench.recorder.check()

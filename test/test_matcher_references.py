@@ -1,5 +1,7 @@
 """The library of references, through the services of a real matcher process."""
 
+import os
+
 import cv2
 from matcher_bench import Bench
 from matcher_bench import FAST
@@ -230,6 +232,29 @@ def test_references_are_kept_on_disk_and_known_after_a_restart(bench, two, folde
         assert list(again.landmark_names) == ['handle', 'spoon']
         assert (again.keypoints, again.file) == (cup.keypoints, cup.file)
         second.close()
+
+
+def test_odd_files_in_the_folder_do_not_keep_the_others_from_being_known(bench, coffee, tmp_path):
+    folder = tmp_path / 'odd'
+    folder.mkdir()
+    cv2.imwrite(str(folder / 'cup.png'), coffee[:, :, ::-1])
+    for name, text in (
+        (b'\xff.yaml', 'id: cup\nimage: cup.png'),  # which is no UTF-8
+        (b'\xfe.yaml', 'image: cup.png'),
+        (b'\xfd.yaml', 'not a description'),
+        (b'half.yaml', '"\\ud800": half a character'),
+    ):
+        (folder / os.fsdecode(name)).write_text(text)
+    log = tmp_path / 'log.txt'
+    arguments = ('-r', '__node:=odd', '-p', f'reference_folder:={folder}', *FAST)
+    with running('matcher_node', log, *arguments) as process:
+        odd = Bench(bench.node, process, 'odd')
+        spin_until(bench.node, lambda: odd.state() == 'active', 'the matcher')
+        (cup,) = listed(odd).references
+        assert cup.id == 'cup'
+        assert cup.file.endswith('\\udcff.yaml')
+        odd.close()
+    assert log.read_text().count('a reference was left out') == 3
 
 
 def test_a_folder_that_vanished_refuses_and_changes_nothing(bench, two, folder):

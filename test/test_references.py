@@ -139,6 +139,40 @@ def test_a_full_library_takes_changes_but_no_more(library, monkeypatch):
     assert library.put(given('a', label='new'), reference='features')[0].given.label == 'new'
 
 
+def test_references_have_so_many_pixels_together_at_most(library, monkeypatch):
+    pixels = PICTURE.shape[0] * PICTURE.shape[1]
+    monkeypatch.setattr(library_module, 'MOST_PIXELS', 2 * pixels)
+    library.put(given('a'), reference='features')
+    library.put(given('b'), reference='features')
+    with pytest.raises(BadReference, match='scale it down, or remove another'):
+        library.put(given('c'), reference='features')
+    library.put(given('a', label='new'), reference='features')
+    library.remove('b')
+    library.put(given('c'), reference='features')
+
+
+def test_whoever_looks_does_not_wait_for_the_disk():
+    looked = []
+
+    class SlowFolder:
+        def write(self, _):
+            looked.append((library.selected, library.all()))
+            return 'file'
+
+        def write_selected(self, name):
+            looked.append((library.selected, library.all()))
+
+        def remove(self, name):
+            looked.append((library.selected, library.all()))
+
+    library = ReferenceLibrary(SlowFolder())
+    named, _ = library.put(given('a'), reference='features')
+    library.select('a')
+    library.remove('a')
+    # Nothing has changed before it is written.
+    assert looked == [(None, ()), (None, ()), (named, (named,)), (named, (named,))]
+
+
 def test_what_cannot_be_written_is_not_changed(tmp_path):
     blocked = tmp_path / 'file'
     blocked.write_text('not a folder')

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 import fcntl
 import hashlib
 import math
+import os
 from pathlib import Path
 import re
+import stat
 from typing import Any
 from typing import IO
 from urllib.parse import quote
@@ -32,6 +34,7 @@ from niom_ros.durable_files import remove_unfinished
 from niom_ros.durable_files import write_atomically
 from niom_ros.errors import UserError
 from niom_ros.guidance.landmarks import Landmark
+from niom_ros.guidance.plain_yaml import plain_yaml
 from niom_ros.guidance.references import BadReference
 from niom_ros.guidance.references import check_count
 from niom_ros.guidance.references import GivenReference
@@ -51,9 +54,9 @@ IMAGE_SUFFIXES = ('.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.bmp', '.p
 YAML_SUFFIXES = ('.yaml', '.yml')
 PICTURE_FIELDS = ('image', 'mask')
 LOCK = '.lock'
+LONGEST_SELECTED = 2000  # bytes; a name has at most 256 characters
 LARGEST_YAML = 1_000_000  # bytes
 DEEPEST_YAML = 20  # brackets in brackets; a description has three
-SIMPLE = (str, int, float, bool)  # values of YAML that are not built of others
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
     'id', 'label', 'kind', 'image', 'page', 'page_dpi', 'mask', 'region', 'objects', 'landmarks',
@@ -85,7 +88,7 @@ class ReferenceFolder:
         """Become the only one who writes here, creating the folder if it is missing."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.path / LOCK).open('wb')
+            self._lock = opened_lock(self.path / LOCK)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for folder in (self.path, self.path / PICTURES):
                 remove_unfinished(folder)
@@ -126,8 +129,9 @@ class ReferenceFolder:
     def selected(self) -> str:
         """Return the name of the reference that was looked for last, '' if that is not known."""
         try:
-            return (self.path / SELECTED).read_text().rstrip('\n')
-        except (OSError, ValueError):
+            with opened_file(self.path / SELECTED, most=LONGEST_SELECTED) as stream:
+                return stream.read().decode().rstrip('\n')
+        except (FileRefused, OSError, ValueError):
             return ''
 
     def write(self, given: GivenReference) -> Path:
@@ -194,6 +198,16 @@ class ReferenceFolder:
         )
 
 
+def opened_lock(file: Path) -> IO[bytes]:
+    """Open a file to be locked; never one elsewhere, and never anything but a file."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    lock = os.fdopen(os.open(file, flags, 0o644), 'r+b', buffering=0)
+    if not stat.S_ISREG(os.fstat(lock.fileno()).st_mode):
+        lock.close()
+        raise OSError(f'{file.name} is not a regular file')
+    return lock
+
+
 def read_reference(path: str | Path) -> GivenReference:
     """Read a reference from an image, which is then named like the file, or from a YAML file."""
     file = Path(path).expanduser()
@@ -233,7 +247,7 @@ def read_description(file: Path) -> Mapping[str, Any]:
         if len(content) > LARGEST_YAML:
             raise BadReference(f'{file} has more than {LARGEST_YAML} bytes: it is no description')
         check_nesting(content, file)
-        described = yaml.safe_load(content)
+        described = plain_yaml(content)
     except FileRefused as error:
         raise BadReference(str(error)) from None
     except UserError:
@@ -301,7 +315,7 @@ def kind_in(described: Mapping[str, Any]) -> bool | None:
 
 def page_in(described: Mapping[str, Any]) -> int:
     """Return the number of the page."""
-    page = number(described.get('page', 0), 'page')
+    page = number(described.get('page', 0.0), 'page')
     if page < 0 or page != int(page):
         raise BadReference(f'page is {page:g}: pages are counted from 0')
     return int(page)
@@ -330,10 +344,10 @@ def objects_in(described: Mapping[str, Any], size: tuple[int, int]) -> tuple[Mar
 def landmarks_in(described: Mapping[str, Any]) -> tuple[Landmark, ...]:
     """Return the named points."""
     landmarks = described.get('landmarks') or {}
-    if not isinstance(landmarks, dict) or not all(isinstance(n, SIMPLE) for n in landmarks):
+    if not isinstance(landmarks, dict) or not all(isinstance(n, str) for n in landmarks):
         raise BadReference('landmarks is not a list of lines like `NAME: [x, y]`')
     return tuple(
-        Landmark(str(name), *numbers(place, 2, f"landmark '{name}'", '[x, y]'))
+        Landmark(name, *numbers(place, 2, f"landmark '{name}'", '[x, y]'))
         for name, place in landmarks.items()
     )
 
@@ -348,23 +362,23 @@ def numbers(given: Any, count: int, what: str, form: str) -> list[float]:
 def number(given: Any, what: str) -> float:
     """Return something as a number that is a place or a length."""
     try:
-        value = float(given) if isinstance(given, SIMPLE) else math.nan
-    except (ValueError, OverflowError):
+        value = float(given) if isinstance(given, str | float) else math.nan
+    except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        shown = str(given)[:40] if isinstance(given, SIMPLE) else type(given).__name__
+        shown = given[:40] if isinstance(given, str) else type(given).__name__
         raise BadReference(f"the {what} has '{shown}' where a number belongs")
     return value
 
 
 def text(described: Mapping[str, Any], field: str) -> str:
-    """Return a field as text; a YAML file may hold a name that looks like a number."""
+    """Return a field as text."""
     value = described.get(field)
     if value is None:
         return ''
-    if not isinstance(value, SIMPLE):
+    if not isinstance(value, str):
         raise BadReference(f'{field} is a {type(value).__name__}: write a text')
-    return str(value)
+    return value
 
 
 def beside(file: Path, name: Any) -> Path:
@@ -381,7 +395,7 @@ def entry_in(file: Path) -> Entry:
     except UserError:
         return Entry(file.stem, file)
     name = described.get('id')
-    name = str(name) if isinstance(name, SIMPLE) else ''
+    name = name if isinstance(name, str) else ''
     pictures = (described.get(field) for field in PICTURE_FIELDS)
     named = (picture for picture in pictures if isinstance(picture, str) and picture)
     return Entry(name or file.stem, file, frozenset(file.parent / picture for picture in named))

@@ -1,5 +1,6 @@
 """All references that the matcher knows, and which one it looks for."""
 
+import math
 from threading import Lock
 
 from niom_ros.errors import UserError
@@ -10,7 +11,9 @@ from niom_ros.guidance.references import GivenReference
 from niom_ros.guidance.references import NamedReference
 from niom_ros.matching.reference import Reference
 
-MOST_REFERENCES = 200  # each holds its picture and its features in memory
+# Each holds its picture and its features in memory.
+MOST_REFERENCES = 200
+MOST_PIXELS = 500_000_000  # of all of them together
 
 
 class UnknownReference(UserError):
@@ -29,12 +32,13 @@ class ReferenceLibrary:
         self._known: dict[str, NamedReference] = {}
         self._selected = ''
         self._revision = revision  # of the last reference
-        self._lock = Lock()
+        self._changing = Lock()  # held as long as the disk takes
+        self._lock = Lock()  # held for moments only: every camera frame needs it
 
     def add(self, given: GivenReference, reference: Reference, file: str = '') -> NamedReference:
         """Take in a reference that already is on disk, or shall not be."""
-        with self._lock:
-            self._check_room(given.id)
+        with self._changing:
+            self._check_room(given)
             return self._add(given, reference, file)
 
     def put(
@@ -44,8 +48,8 @@ class ReferenceLibrary:
 
         Returns it, and what went wrong without hindering that, '' if nothing did.
         """
-        with self._lock:
-            self._check_room(given.id)
+        with self._changing:
+            self._check_room(given)
             file, problem = '', ''
             if self._folder is not None:
                 file = str(self._folder.write(given))
@@ -54,9 +58,7 @@ class ReferenceLibrary:
                         self._folder.write_selected(given.id)
                     except FolderError as error:
                         problem = f'after a restart it will not be selected: {error}'
-            if select:
-                self._selected = given.id
-            return self._add(given, reference, file), problem
+            return self._add(given, reference, file, select), problem
 
     def choose(self, name: str) -> None:
         """Look for this reference, without remembering that on disk."""
@@ -65,22 +67,24 @@ class ReferenceLibrary:
 
     def select(self, name: str) -> NamedReference:
         """Look for this reference from now on."""
-        with self._lock:
+        with self._changing:
             named = self._named(name)
             if self._folder is not None:
                 self._folder.write_selected(name)
-            self._selected = name
+            with self._lock:
+                self._selected = name
             return named
 
     def remove(self, name: str) -> NamedReference:
         """Forget a reference; if it was the selected one, none is."""
-        with self._lock:
+        with self._changing:
             named = self._named(name)
             if self._folder is not None:
                 self._folder.remove(name)
-            del self._known[name]
-            if self._selected == name:
-                self._selected = ''
+            with self._lock:
+                del self._known[name]
+                if self._selected == name:
+                    self._selected = ''
             return named
 
     @property
@@ -106,15 +110,27 @@ class ReferenceLibrary:
             return 'nothing to look for: call ~/set_reference'
         return f'none is selected of {listed(names)}: call ~/select_reference'
 
-    def _check_room(self, name: str) -> None:
-        if name not in self._known and len(self._known) >= MOST_REFERENCES:
+    def _check_room(self, given: GivenReference) -> None:
+        others = [named.given for named in self.all() if named.id != given.id]
+        if len(others) >= MOST_REFERENCES:
             raise BadReference(f'{MOST_REFERENCES} references are known already: remove one first')
+        pixels = sum(math.prod(each.size) for each in (given, *others))
+        if pixels > MOST_PIXELS:
+            raise BadReference(
+                f'all references together would have {pixels / 1e6:.0f} million pixels, more than '
+                f'the limit of {MOST_PIXELS // 10**6} million: scale it down, or remove another'
+            )
 
-    def _add(self, given: GivenReference, reference: Reference, file: str) -> NamedReference:
-        self._revision += 1
-        named = NamedReference(given, reference, self._revision, file)
-        self._known[given.id] = named
-        return named
+    def _add(
+        self, given: GivenReference, reference: Reference, file: str, select: bool = False
+    ) -> NamedReference:
+        with self._lock:
+            self._revision += 1
+            named = NamedReference(given, reference, self._revision, file)
+            self._known[given.id] = named
+            if select:
+                self._selected = given.id
+            return named
 
     def _named(self, name: str) -> NamedReference:
         if name not in self._known:

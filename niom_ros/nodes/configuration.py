@@ -15,6 +15,7 @@ from niom_ros.guidance.library import ReferenceLibrary
 from niom_ros.guidance.references import BadReference
 from niom_ros.guidance.references import NamedReference
 from niom_ros.matching.pipeline import Pipeline
+from niom_ros.nodes.faults import explained
 from niom_ros.nodes.outputs import Outputs
 from niom_ros.parameters import guide_options_of
 from niom_ros.parameters import settings_of
@@ -79,7 +80,7 @@ def configure(
     values = live.values
     torch.set_num_threads(values['threads'] or default_threads())
     pipeline = Pipeline(settings_of(values))
-    folder = folder_of(values)
+    folder, outputs = folder_of(values), None
     try:
         kept_in = folder if values['keep_references'] else None
         library = ReferenceLibrary(kept_in, revision)
@@ -89,12 +90,14 @@ def configure(
         if values['reference_path']:
             library.choose(loader.load(values['reference_path'], report).id)
         outputs = Outputs(node)
+        if library.selected is not None:
+            outputs.publish_reference(library.selected)
     except BaseException:
+        if outputs is not None:
+            outputs.close()
         if folder is not None:
             folder.release()
         raise
-    if library.selected is not None:
-        outputs.publish_reference(library.selected)
     return Configured(pipeline, library, outputs, folder)
 
 
@@ -138,6 +141,8 @@ class ReferenceLoader:
                 known[self.load(file, report).id] = file
             except UserError as error:
                 report(f'a reference was left out: {error}')
+            except Exception as error:  # a file of anyone must not keep the node from starting
+                report(f'a reference was left out: {file}: {explained(error)}')
         selected = folder.selected()
         if selected in known or len(known) == 1:
             self._library.choose(selected if selected in known else next(iter(known)))

@@ -24,6 +24,7 @@ from niom_ros.nodes.diagnostics import camera_status
 from niom_ros.nodes.diagnostics import matching_status
 from niom_ros.nodes.diagnostics import memory
 from niom_ros.nodes.faults import explained
+from niom_ros.nodes.faults import printable
 from niom_ros.nodes.frame_worker import FrameWorker
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare
@@ -141,7 +142,8 @@ class MatcherNode(LifecycleNode):
         try:
             act()
         except Exception as error:
-            self._problem = str(error) if isinstance(error, UserError) else explained(error)
+            known = isinstance(error, UserError)
+            self._problem = printable(str(error)) if known else explained(error)
             self.get_logger().error(f'cannot {what}: {self._problem}')
             self._stop()
             return REFUSED
@@ -204,6 +206,7 @@ class MatcherNode(LifecycleNode):
 
     def _report(self, fault: str) -> None:
         """Tell about a fault in the log and in diagnostics."""
+        fault = printable(fault)
         self._statistics.failed(fault)
         self.get_logger().error(fault)
 

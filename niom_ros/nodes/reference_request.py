@@ -24,6 +24,7 @@ from niom_ros.matching.images import TooPlain
 from niom_ros.msg import ReferenceInfo
 from niom_ros.named_files import FileForbidden
 from niom_ros.nodes.faults import explained
+from niom_ros.nodes.faults import printable
 from niom_ros.nodes.ros_messages import build
 from niom_ros.pages.reading import problem_with_dpi
 from niom_ros.pages.reading import ReferencePicture
@@ -159,7 +160,7 @@ def reference_info(named: NamedReference, selected: bool) -> ReferenceInfo:
         weights_from=reference.scene.source,
         landmark_names=[mark.name for mark in given.landmarks],
         physical_width=given.physical_width,
-        file=named.file,
+        file=printable(named.file),
     )
 
 

@@ -15,6 +15,7 @@ from niom_ros.guidance.rotation import Rotation
 from niom_ros.named_files import AllowedFolders
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.faults import explained
+from niom_ros.nodes.faults import printable
 from niom_ros.nodes.reference_request import check_request
 from niom_ros.nodes.reference_request import fill_answer
 from niom_ros.nodes.reference_request import given_reference
@@ -69,7 +70,7 @@ class ReferenceServices:
             response.error, reason = refusal(error, type(response))
             if response.error == response.FAULT:
                 log.error(traceback.format_exc())
-            response.message = f'refused: {reason}'
+            response.message = f'refused: {printable(reason)}'
             configured = self._node.configured
             if configured is not None and (selected := configured.library.selected) is not None:
                 response.message += f" (still looking for '{selected.id}')"
