@@ -55,12 +55,24 @@ def trapped(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def with_pause(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function after which its thread waits while the file of the stage is there."""
+    pause = trapped(stage, lambda: None)
+
+    def run(*arguments: Any, **named: Any) -> Any:
+        result = function(*arguments, **named)
+        pause()
+        return result
+
+    return run
+
+
 if __name__ == '__main__':
     Extractor.extract = trapped('extractor', Extractor.extract)
     LightGlueMatcher.match = trapped('matcher', LightGlueMatcher.match)
     GridDetector.detect = trapped('detector', GridDetector.detect)
     Tracker.follow = trapped('tracker', Tracker.follow)
-    Tracker.matched = trapped('new_track', Tracker.matched)
+    Tracker.matched = trapped('new_track', with_pause('begun_track', Tracker.matched))
     reference_services.reference_info = trapped('list', reference_services.reference_info)
     outputs.match_message = trapped('message', outputs.match_message)
     outputs.PICTURES = {

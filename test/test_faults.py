@@ -419,6 +419,33 @@ def test_a_reference_that_is_dropped_while_a_frame_is_matched_is_not_claimed(
     cup_film.show_until_tracked()
 
 
+def test_a_track_of_a_picture_that_was_replaced_under_its_name_is_not_followed(
+    cup_film, bench, coffee
+):
+    def waits(stage):
+        spin_until(bench.node, (bench.faults / f'{stage}.WAITING').exists, stage)
+
+    def show_without_cup():
+        for _ in range(3):
+            view = cup_film.scene.view(cup_film.shown * PERIOD, cup_film.shown)
+            cup_film.show(view.image, truth=None)  # it is there, but not what is looked for
+
+    # The full match of a frame before is about to begin a track, and later has just begun it.
+    for stage in ('new_track', 'begun_track'):
+        (bench.faults / stage).write_text('WAIT')
+    cup_film.show_until(lambda _: (bench.faults / 'new_track.WAITING').exists())
+    cat = rgb_to_message(cv2.resize(example_photo('chelsea'), (600, 400)), Header())
+    assert bench.set_reference(id='cup', image=cat).success
+    show_without_cup()
+    (bench.faults / 'new_track').unlink()
+    waits('begun_track')
+    show_without_cup()
+    (bench.faults / 'begun_track').unlink()
+    show_without_cup()
+    set_cup(bench, coffee)
+    cup_film.show_until_tracked()
+
+
 def test_a_tracker_that_fails_is_told_at_once_and_full_matches_go_on(cup_film, bench):
     (bench.faults / 'tracker').write_text('MemoryError')
     fault = cup_film.show_until(status_is(Homography.FAULT))

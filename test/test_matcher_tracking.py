@@ -108,6 +108,22 @@ def test_another_reference_is_not_answered_with_the_track_of_the_first(film, ben
     assert not [answer for answer in late if answer.homography.status == Homography.OK]
 
 
+def test_a_limit_that_is_raised_holds_for_what_is_tracked_already(film, bench):
+    film.show_until(lambda answer: is_tracked(answer) and answer.homography.confidence < 0.999)
+    assert bench.set_parameter('min_confidence', 0.999).successful
+    try:
+        from_now_on = nanoseconds(film.show())
+        film.show_until(lambda answer: when(answer) >= from_now_on)
+        for _ in range(20):
+            film.show()
+    finally:
+        assert bench.set_parameter('min_confidence', 0.5).successful
+    late = [answer.homography for answer in film.answers if when(answer) >= from_now_on]
+    believed = [answer for answer in late if answer.status == Homography.OK]
+    assert not [answer for answer in believed if answer.confidence < 0.999]
+    film.show_until(is_tracked)
+
+
 def test_tracking_can_be_switched_off_and_on(film, bench):
     film.show_until(is_tracked)
     assert bench.set_parameter('tracking', False).successful

@@ -33,10 +33,10 @@ class Stream:
         self.pipeline, self.named, self.scene = pipeline, named, scene
         self.recollection = Recollection()
 
-    def show(self, seconds, followed=True, image=None, of='cup'):
+    def show(self, seconds, followed=True, image=None, of=1):
         view = self.scene.view(seconds, frame=round(30 * seconds))
         image = view.image if image is None else image
-        tracked = Tracked(seconds, found(view.picture_to_image), reference_id=of)
+        tracked = Tracked(seconds, found(view.picture_to_image), revision=of)
         clue = self.recollection.clue(
             [self.named], tracked if followed else None, seconds, image.shape, INTERVAL
         )
@@ -97,4 +97,4 @@ def test_objects_are_looked_for_again_after_a_miss(stream):
 
 def test_what_was_followed_as_another_reference_is_no_clue(stream):
     stream.show(8.0, followed=False)
-    assert detected(stream.show(8.5, of='bowl'))
+    assert detected(stream.show(8.5, of=2))

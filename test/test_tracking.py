@@ -56,7 +56,7 @@ def views(scene):
     return [scene.view(frame / RATE, frame) for frame in range(60)]
 
 
-def match_of(view, frame, moved=(0, 0), reference_id='', image=None):
+def match_of(view, frame, moved=(0, 0), revision=0, image=None):
     """Return a full match of a view that is right, but for being moved by some pixels."""
     grid = np.stack(np.meshgrid(np.linspace(20, 580, 9), np.linspace(20, 380, 7)), axis=-1)
     reference_points = grid.reshape(-1, 2)
@@ -70,9 +70,7 @@ def match_of(view, frame, moved=(0, 0), reference_id='', image=None):
     agreeing = np.ones(len(reference_points), bool)
     verdict = Verdict(Status.OK, 'found', agreeing, reference_to_image, SURE)
     image = view.image if image is None else image
-    return FullMatch(
-        frame / RATE, image, verdict, correspondences, COFFEE, COFFEE.area, reference_id
-    )
+    return FullMatch(frame / RATE, image, verdict, correspondences, COFFEE, COFFEE.area, revision)
 
 
 def follow_all(tracker, images, first=0):
@@ -263,12 +261,12 @@ def test_an_outline_may_move_fast_but_not_change_at_once():
 
 def test_tracked_frames_are_as_exact_as_the_full_match(views):
     tracker = Tracker()
-    tracker.matched(match_of(views[0], 0, reference_id='cup'))
+    tracker.matched(match_of(views[0], 0, revision=1))
     answers = follow_all(tracker, images_of(views[1:]), first=1)
     errors = [error_of(*pair) for pair in zip(answers, views[1:], strict=True)]
     assert max(errors) < 0.3
     last = answers[-1]
-    assert (last.reference_id, last.matched_stamp, last.age) == ('cup', 0, 59 / RATE)
+    assert (last.revision, last.matched_stamp, last.age) == (1, 0, 59 / RATE)
     agreeing = last.verdict.inliers
     assert len(agreeing) == len(last.correspondences)
     offsets = (
@@ -504,8 +502,8 @@ def test_a_full_match_that_contradicts_and_cannot_be_carried_on_ends_the_track(v
 
 
 def test_a_full_match_of_another_reference_does_not_confirm_the_track(views):
-    tracker = following(views, reference_id='cup')
-    assert_lost(tracker.matched(match_of(views[10], 10, reference_id='spoon', image=BLANK)))
+    tracker = following(views, revision=1)
+    assert_lost(tracker.matched(match_of(views[10], 10, revision=2, image=BLANK)))
 
 
 def test_a_full_match_is_dropped_if_all_is_forgotten_while_it_catches_up(views, monkeypatch):
@@ -530,9 +528,9 @@ def test_an_older_full_match_changes_nothing(views):
 
 def test_another_reference_takes_over(views):
     tracker = Tracker()
-    tracker.matched(match_of(views[0], 0, reference_id='cup'))
+    tracker.matched(match_of(views[0], 0, revision=1))
     follow_all(tracker, images_of(views[1:10]), first=1)
-    assert tracker.matched(match_of(views[5], 5, reference_id='spoon')).reference_id == 'spoon'
+    assert tracker.matched(match_of(views[5], 5, revision=2)).revision == 2
 
 
 def test_three_full_matches_that_find_nothing_end_the_track(views):

@@ -50,7 +50,7 @@ class Recollection:
         view = None if tracked is None else tracked.verdict.reference_to_image
         if clue is None or tracked is None or view is None:
             return clue
-        followed = [named.reference for named in references if named.id == tracked.reference_id]
+        followed = [each.reference for each in references if each.revision == tracked.revision]
         if not any(reference is clue.reference for reference in followed):
             return clue
         scene, seen = None, self._sighting

@@ -40,6 +40,7 @@ from niom_ros.nodes.faults import explained
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.outputs import PICTURES
 from niom_ros.nodes.statistics import Statistics
+from niom_ros.settings import Limits
 from niom_ros.tracking.track import FullMatch
 from niom_ros.tracking.track import Tracked
 from niom_ros.tracking.tracker import Tracker
@@ -50,6 +51,8 @@ STAMPS_KEPT = 8  # of full matches; a track rests on the last one or the one bef
 NOT_WEIGHTED = Weights(None, (), 'none: tracked')
 
 CameraImage: TypeAlias = Image | CompressedImage
+# The revisions of references, and how certain they must be found.
+Sought: TypeAlias = tuple[tuple[int, ...], Limits]
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,10 @@ class Frame:
         return Rotation(self.live.options.rotation, *self.size)
 
     @property
-    def sought(self) -> list[int]:
-        """Return the revisions of what is looked for: others are other references."""
-        return [named.revision for named in self.references]
+    def sought(self) -> Sought:
+        """Return what is looked for; what was tracked before something else is not known."""
+        revisions = tuple(named.revision for named in self.references)
+        return revisions, self.live.options.matching.limits
 
 
 class FrameWorker:
@@ -107,7 +111,7 @@ class FrameWorker:
         self._live = live
         self._tracker = Tracker()
         self._following = False  # whether the last frame was answered by following
-        self._sought: list[int] = []  # revisions of the references that are looked for
+        self._sought: Sought | None = None  # that may be tracked
         self._last_match = -math.inf  # when the last frame was given away to be matched
         self._stamps: dict[float, Time] = {}  # of frames in which the tracker may have begun
         self._recollection = Recollection()
@@ -156,11 +160,11 @@ class FrameWorker:
     def _begin(self, message: CameraImage) -> None:
         """Follow what was found, or have the frame matched in full."""
         frame = self._read(message, self._live())
-        sought = frame.sought if frame.live.values['tracking'] else []
+        sought = frame.sought if frame.live.values['tracking'] else None
         if sought != self._sought:
-            self._forget('another reference is looked for')
+            self._forget('another reference is looked for, or with other limits')
             self._sought = sought
-        if frame.upright is not None and sought:
+        if frame.upright is not None and sought is not None:
             frame = self._follow(frame, frame.upright)
         found = frame.tracked is not None and frame.tracked.found
         if found or self._following:
@@ -205,7 +209,7 @@ class FrameWorker:
         except Exception as error:
             self._forget('tracking failed')
             return replace(frame, image=None, upright=None, answer=self._fault(error))
-        known = any(named.id == tracked.reference_id for named in frame.references)
+        known = any(named.revision == tracked.revision for named in frame.references)
         return replace(frame, tracked=tracked if known else None)
 
     def _try_followed(self, frame: Frame) -> Guidance:
@@ -221,7 +225,7 @@ class FrameWorker:
         if frame.upright is None or tracked is None:
             lost = no_guidance(Status.FEW_MATCHES, 'no longer tracked: it is looked for again')
             return frame.answer or lost
-        named = next(named for named in frame.references if named.id == tracked.reference_id)
+        named = next(named for named in frame.references if named.revision == tracked.revision)
         outcome = MatchOutcome(
             tracked.verdict,
             tracked.correspondences,
@@ -306,12 +310,12 @@ class FrameWorker:
             upright.correspondences,
             named.reference.box,
             named.reference.counting_area,
-            named.id,
+            named.revision,
         )
         self._tracker.limits = frame.live.options.matching.limits
         self._tracker.matched(match)
         if frame.sought != self._sought:  # it was changed meanwhile
-            self._forget('another reference is looked for')
+            self._forget('another reference is looked for, or with other limits')
 
     # Both
 

@@ -62,7 +62,7 @@ class FullMatch:
     correspondences: Correspondences
     reference_box: Box
     counting_area: float  # pixels of the box that are not masked
-    reference_id: str = ''
+    revision: int = 0  # of the reference; another one is another reference
 
     def __post_init__(self) -> None:
         """Refuse a match that does not say where the reference is."""
@@ -79,7 +79,7 @@ class Tracked:
     stamp: float  # of the frame, in seconds
     verdict: Verdict
     correspondences: Correspondences = field(default_factory=Correspondences.none)
-    reference_id: str = ''
+    revision: int = 0  # of the reference; another one is another reference
     matched_stamp: float = math.nan  # of the frame of the full match; NaN: there was none
 
     @property
@@ -142,7 +142,7 @@ class Track:
         self.reference_box, self._counting_area = match.reference_box, match.counting_area
         self._area = followed_area(match)
         self._confidence = match.verdict.confidence
-        self.reference_id, self.matched_stamp = match.reference_id, match.stamp
+        self.revision, self.matched_stamp = match.revision, match.stamp
         self._frame = grey_frame(match.image, match.stamp)  # the last one without doubt
         self._view = self._frame.image_to_grey @ view  # from the reference to its grey pixels
         self._start = self._start_from(self._frame, self._view, 0.0)
@@ -151,7 +151,7 @@ class Track:
             match.stamp,
             match.verdict,
             match.correspondences,
-            self.reference_id,
+            self.revision,
             self.matched_stamp,
         )
 
@@ -307,9 +307,7 @@ class Track:
         checks['drift'] = math.hypot(self._start.drift, checks['corner_deviation'])
         verdict = Verdict(Status.OK, message, agreeing, reference_to_image, confidence, checks)
         self._start_anew_if_needed(checks, seen, count)
-        return Tracked(
-            frame.stamp, verdict, correspondences, self.reference_id, self.matched_stamp
-        )
+        return Tracked(frame.stamp, verdict, correspondences, self.revision, self.matched_stamp)
 
     def _confidence_in(self, frame: GreyFrame, agreeing: int, share: float) -> float:
         """Return how sure it is that the reference is there: never surer than the full match."""
@@ -330,9 +328,7 @@ class Track:
         correspondences = correspondences or Correspondences.none()
         nobody = np.zeros(len(correspondences), bool)
         verdict = Verdict(status, reason, nobody)
-        return Tracked(
-            frame.stamp, verdict, correspondences, self.reference_id, self.matched_stamp
-        )
+        return Tracked(frame.stamp, verdict, correspondences, self.revision, self.matched_stamp)
 
     def _points_in_view(self) -> np.ndarray:
         """Return where the patches are in the last good frame, as far as they are inside."""

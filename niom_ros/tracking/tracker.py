@@ -136,7 +136,7 @@ class Tracker:
         track = self._track
         if found is None or view is None or track is None:
             return False
-        if match.reference_id != track.reference_id or match.reference_box != track.reference_box:
+        if match.revision != track.revision or match.reference_box != track.reference_box:
             return False
         return relative_corner_error(view, found, match.reference_box) <= AGREEMENT
 

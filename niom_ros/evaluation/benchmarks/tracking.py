@@ -332,7 +332,7 @@ class FullMatches:
             outcome.correspondences,
             prepared.box,
             prepared.counting_area,
-            self._named.id,
+            self._named.revision,
         )
 
 
