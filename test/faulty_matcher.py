@@ -16,6 +16,7 @@ import torch
 
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers import LightGlueMatcher
+from niom_ros.nodes import configuration
 from niom_ros.nodes import outputs
 from niom_ros.nodes import reference_services
 from niom_ros.nodes.matcher_node import main
@@ -73,6 +74,7 @@ if __name__ == '__main__':
     GridDetector.detect = trapped('detector', GridDetector.detect)
     Tracker.follow = trapped('tracker', Tracker.follow)
     Tracker.matched = trapped('new_track', with_pause('begun_track', Tracker.matched))
+    configuration.Pipeline = trapped('pipeline', configuration.Pipeline)
     reference_services.reference_info = trapped('list', reference_services.reference_info)
     outputs.match_message = trapped('message', outputs.match_message)
     outputs.PICTURES = {

@@ -1,6 +1,7 @@
 """What callbacks raise or destroy must not end the thread that waits for them."""
 
 from contextlib import contextmanager
+import itertools
 import threading
 import time
 
@@ -144,6 +145,23 @@ def test_an_error_of_a_callback_is_told_and_others_are_called(node, capfd):
         node.destroy_timer(failing)
     assert not raised
     assert 'ValueError: of a callback' in capfd.readouterr().err
+
+
+def test_errors_without_end_do_not_fill_the_log(node, capfd):
+    count = itertools.count()
+
+    def fail():
+        next(count)
+        raise ValueError('again and again')
+
+    node.create_timer(0.01, fail)
+    with running(Executor(2), node) as raised:
+        deadline = time.monotonic() + LONGEST
+        while next(count) < 100 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert not raised
+    assert next(count) > 100
+    assert capfd.readouterr().err.count('again and again') < 30
 
 
 def test_an_error_of_the_start_is_raised(node):

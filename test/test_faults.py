@@ -491,6 +491,27 @@ def test_a_plug_in_that_ends_the_program_ends_only_its_frame(cup_film, bench):
     cup_film.show_until_tracked()
 
 
+def test_a_plug_in_that_ends_the_program_ends_neither_a_call_nor_a_transition(
+    cup_film, bench, coffee
+):
+    trap = bench.faults / 'extractor'
+    trap.write_text('SystemExit')
+    answer = bench.set_reference(id='cup', image=rgb_to_message(coffee, Header()))
+    trap.unlink()
+    assert answer.error == SetReference.Response.FAULT
+    assert 'SystemExit(3)' in answer.message and "still looking for 'cup'" in answer.message
+    trap = bench.faults / 'pipeline'
+    trap.write_text('SystemExit')
+    assert not configured_again(bench)
+    assert bench.state() == 'unconfigured'
+    assert 'cannot configure: SystemExit(3)' in bench.log.read_text()
+    trap.unlink()
+    assert configured_again(bench)
+    activate(bench)
+    set_cup(bench, coffee)
+    cup_film.show_until_tracked()
+
+
 def test_out_of_memory_for_a_new_reference_leaves_the_old_one(cup_film, bench, coffee):
     picture = rgb_to_message(example_photo('rocket'), Header())
     for stage, error in (('extractor', 'MemoryError'), ('detector', 'OutOfMemoryError')):

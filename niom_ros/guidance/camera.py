@@ -191,7 +191,7 @@ def as_matrix(info: Any, name: str, columns: int) -> np.ndarray:
     if len(values) != 3 * columns or not np.isfinite(values).all():
         raise CameraError(
             f'{name} in camera_info must be {3 * columns} finite numbers, but is '
-            f'{values.tolist()}: calibrate the camera again'
+            f'{shown(values)}: calibrate the camera again'
         )
     return values.reshape(3, columns)
 
@@ -201,7 +201,7 @@ def coefficients(info: Any) -> np.ndarray:
     model = info.distortion_model
     if model not in COEFFICIENTS:
         raise CameraError(
-            f"camera_info has the unknown distortion model '{model}': use one of "
+            f"camera_info has the unknown distortion model '{model[:40]}': use one of "
             f'{", ".join(filter(None, COEFFICIENTS))}, or rectified images and set rectified_image'
         )
     values = np.asarray(info.d, np.float64).ravel()
@@ -211,10 +211,16 @@ def coefficients(info: Any) -> np.ndarray:
         counts = ' or '.join(str(count) for count in COEFFICIENTS[model])
         raise CameraError(
             f"d in camera_info must be {counts} finite numbers for the model '{model}', but is "
-            f'{values.tolist()}: calibrate the camera again, or use rectified images and set '
+            f'{shown(values)}: calibrate the camera again, or use rectified images and set '
             'rectified_image'
         )
     return values
+
+
+def shown(values: np.ndarray, most: int = 20) -> str:
+    """Return numbers as people read them, not too many of them."""
+    more = f' and {len(values) - most} more' if len(values) > most else ''
+    return f'{values[:most].tolist()}{more}'
 
 
 def rotation(info: Any) -> np.ndarray:

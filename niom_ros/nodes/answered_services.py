@@ -45,7 +45,7 @@ def answered(node: Node, service: Service) -> Answer:
                     return refusal(kind.Response(), why_unknown(node, parameter.name))
         try:
             return callback(request, kind.Response())
-        except Exception as error:
+        except BaseException as error:  # also of what calls sys.exit, or panics in Rust
             reason = explained(error)
             node.get_logger().error(f'{service.srv_name} refused: {reason}')
             return refusal(kind.Response(), reason)

@@ -9,6 +9,8 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.logging import get_logger
 
+from niom_ros.nodes.faults import printable
+
 LOG_PAUSE = 1.0  # seconds between two reports
 
 Act = Callable[[], Awaitable[None]]
@@ -21,6 +23,11 @@ class Executor(MultiThreadedExecutor):
     callback destroys a subscription or a publisher, and with it the handler of its QoS events,
     while the executor gathers what to wait for.
     """
+
+    def __init__(self, threads: int) -> None:
+        """Prepare; nothing runs before `spin`."""
+        super().__init__(threads)
+        self._log = get_logger('niom_ros')  # always the same: it knows when the last report was
 
     def wait_for_ready_callbacks(self, *args: Any, **kwargs: Any) -> Any:
         """Return a callback that is ready, as soon as there is one."""
@@ -55,7 +62,7 @@ class Executor(MultiThreadedExecutor):
             act = take(entity)
         except InvalidHandle:  # it was destroyed since
             return None
-        except Exception:
+        except BaseException:
             self._report()
             return None
         if act is None:
@@ -64,12 +71,11 @@ class Executor(MultiThreadedExecutor):
         async def survived() -> None:
             try:
                 await act()
-            except Exception:
+            except BaseException:  # also what calls sys.exit, or panics in Rust
                 self._report()
 
         return survived
 
     def _report(self) -> None:
         if self.context.ok():  # else it ends, and nothing can be published any more
-            log = get_logger('niom_ros')
-            log.error(traceback.format_exc(), throttle_duration_sec=LOG_PAUSE)
+            self._log.error(printable(traceback.format_exc()), throttle_duration_sec=LOG_PAUSE)

@@ -141,7 +141,7 @@ class MatcherNode(LifecycleNode):
         """Make a transition; if it fails, say why, and leave the node as it was."""
         try:
             act()
-        except Exception as error:
+        except BaseException as error:  # also of a plug-in that calls sys.exit
             known = isinstance(error, UserError)
             self._problem = printable(str(error)) if known else explained(error)
             self.get_logger().error(f'cannot {what}: {self._problem}')

@@ -177,7 +177,7 @@ ERRORS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-def refusal(error: Exception, response_type: Any) -> tuple[int, str]:
+def refusal(error: BaseException, response_type: Any) -> tuple[int, str]:
     """Return the error code and the reason that a client reads."""
     for kind, code in ERRORS:
         if isinstance(error, kind) and hasattr(response_type, code):

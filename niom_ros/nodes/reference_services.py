@@ -65,7 +65,7 @@ class ReferenceServices:
                 response.message = act(self._node.configured)
             response.success = True
             log.info(f'{name}: {response.message}')
-        except Exception as error:  # whatever it is, the caller gets an answer
+        except BaseException as error:  # whatever it is, the caller gets an answer
             response.success = False
             response.error, reason = refusal(error, type(response))
             if response.error == response.FAULT:
@@ -157,7 +157,7 @@ class ReferenceServices:
     ) -> ListReferences.Response:
         try:
             self._fill_list(response)
-        except Exception as error:  # whatever it is, the caller gets an answer
+        except BaseException as error:  # whatever it is, the caller gets an answer
             response.success = False
             response.message = f'the node failed: {explained(error)}'
             self._node.get_logger().error(f'list_references: {response.message}')
