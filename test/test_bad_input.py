@@ -25,6 +25,7 @@ import reference_yaml  # noqa: E402
 import run  # noqa: E402
 from sensor_msgs.msg import CompressedImage  # noqa: E402
 
+from niom_ros.guidance import folder  # noqa: E402
 from niom_ros.guidance.camera_images import message_to_rgb  # noqa: E402
 from niom_ros.guidance.folder import read_reference  # noqa: E402
 from niom_ros.guidance.references import BadReference  # noqa: E402
@@ -131,7 +132,7 @@ def test_yaml_that_grows_is_refused(tmp_path):
 )
 def test_nested_yaml_is_refused_before_it_is_parsed(tmp_path, monkeypatch, content):
     """Found by the fuzz: PyYAML took more than a second for 1500 brackets, and 20 s if watched."""
-    monkeypatch.setattr('yaml.safe_load', lambda _: pytest.fail('it was parsed'))
+    monkeypatch.setattr(folder, 'plain_yaml', lambda _: pytest.fail('it was parsed'))
     file = tmp_path / 'a.yaml'
     file.write_bytes(content)
     with pytest.raises(BadReference, match='more than 20 brackets in brackets'):
