@@ -111,6 +111,79 @@ def test_an_even_image_holds_no_drawing(
         assert pipeline.match(reference, image, options).verdict.status is not Status.OK
 
 
+@pytest.fixture(scope='module')
+def holes() -> np.ndarray:
+    """Return the drawing of a plate with four holes: its outline is that of any camera image."""
+    page = np.full((300, 400, 3), 255, np.uint8)
+    cv2.rectangle(page, (40, 40), (360, 260), (0, 0, 0), 2)
+    for hole in ((80, 80), (320, 80), (80, 220), (320, 220)):
+        cv2.circle(page, hole, 15, (0, 0, 0), 2)
+    return page
+
+
+def wall(table: bool = False, quality: int = 0) -> np.ndarray:
+    """Return a wall with shade and grain, perhaps behind a table, perhaps as a JPEG picture."""
+    y, x = np.mgrid[:480, :640]
+    grey = 150 - 60 * np.hypot(x / 640 - 0.4, y / 480 - 0.5)
+    grey[330:] *= 0.6 if table else 1
+    image = (grey[..., None] + np.random.default_rng(1).normal(0, 2, (480, 640, 3))).astype(
+        np.uint8
+    )
+    if not quality:
+        return image
+    return cv2.imdecode(cv2.imencode('.jpg', image, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], 1)
+
+
+def noise(mean: float, deviation: float, width: int = 640, height: int = 480) -> np.ndarray:
+    image = np.random.default_rng(0).normal(mean, deviation, (height, width, 3))
+    return np.clip(image, 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    'image',
+    [
+        np.full((480, 640, 3), 130, np.uint8),
+        wall(),
+        wall(quality=90),
+        wall(table=True),
+        noise(8, 3),
+        noise(120, 5),
+        noise(128, 70),
+        noise(128, 70, 1000, 1),
+        noise(128, 70, 480, 8),
+        noise(128, 70, 40, 2000),
+        noise(128, 70, 16, 16),
+    ],
+    ids=lambda image: f'{image.shape[1]}x{image.shape[0]}, {image.mean():.0f}, {image.std():.0f}',
+)
+def test_what_shows_nothing_holds_no_drawing(
+    pipeline: Pipeline, holes: np.ndarray, image: np.ndarray
+) -> None:
+    """The border of an image is no edge, nor is grain, however little else there is."""
+    verdict = pipeline.match(pipeline.prepare(holes), image, INK).verdict
+    assert verdict.status is not Status.OK
+    assert verdict.confidence < 0.5
+
+
+def test_a_plate_is_found_on_a_wall_that_shows_nothing_else(
+    pipeline: Pipeline, holes: np.ndarray
+) -> None:
+    view = np.array([[0.9, 0.1, 110], [-0.08, 0.95, 120], [0.0001, 0, 1]])
+    metal = np.full((300, 400, 3), 175, np.uint8)
+    for hole in ((80, 80), (320, 80), (80, 220), (320, 220)):
+        cv2.circle(metal, hole, 15, (90, 90, 90), -1)
+    covered = np.zeros((300, 400), np.uint8)
+    covered[40:260, 40:360] = 255
+    image = wall()
+    seen, where = (cv2.warpPerspective(each, view, (640, 480)) for each in (metal, covered))
+    image[where > 127] = seen[where > 127]
+    reference = pipeline.prepare(holes)
+    verdict = pipeline.match(reference, image, INK).verdict
+    assert verdict.status is Status.OK, verdict.message
+    assert verdict.reference_to_image is not None
+    assert corner_error(verdict.reference_to_image, view, reference.box) < 10
+
+
 def test_a_copy_of_a_sketch_is_found_by_matches(pipeline: Pipeline, reference: Reference) -> None:
     look = Look(bent_copy())
     (outcome,) = pipeline.match_all([reference], look)

@@ -18,15 +18,18 @@ from niom_ros.semantics.detectors.darknet import yolov4_tiny_network
 SIDE = 480  # pixels to which the longer side of an image is brought before it is read
 DIRECTIONS = 8  # in which edges are told apart, over half a turn
 COLOUR_SPREADS = (1.0, 2.0, 4.0)  # pixels over which colours are compared
+FAINTEST_COLOUR = 25.0  # slope over one pixel; noise of a camera has less, shades 4 % apart more
 COLOUR_NEIGHBOURHOOD = 12.0  # pixels: an edge counts if it is stronger than others around it
 LOOK_LAYERS = (7, 15)  # of the network: the ends of its first two blocks
 LOOK_SCALE = 2.0  # pixels of the network's input for one of the image
 LOOK_SPREAD = 1.0  # places of a layer over which looks are compared
 LOOK_NEIGHBOURHOOD = 24.0  # pixels
 STRIDE = 32  # the network's input is a multiple of it
+MARGIN = 64  # pixels of the network's input around the image, so that its border is no edge
 FAINT = 0.1  # of the strong edges of the image: those that never count, however alone they are
 USUAL = 0.6  # times the strength around: so strong are edges of a texture
 DIRECTION_SPREAD = 1.5  # steps of direction over which an edge still counts
+LEAST_SPREAD = 0.03  # of edges; where they differ less, there are hardly any
 BLURS = (16.0, 8.0, 4.0, 2.0, 1.0)  # pixels, of the levels from coarse to fine
 
 
@@ -101,7 +104,10 @@ class EdgeFinder:
         smaller = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
         small = cv2.resize(image, (width, height), interpolation=smaller)
         lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-        found = [directed(slope(lab, spread), COLOUR_NEIGHBOURHOOD) for spread in COLOUR_SPREADS]
+        found = [
+            directed(slope(lab, spread), COLOUR_NEIGHBOURHOOD, FAINTEST_COLOUR / spread)
+            for spread in COLOUR_SPREADS
+        ]
         for looks in self._looks(small):
             tensor = cv2.resize(slope(looks, LOOK_SPREAD), (width, height))
             found.append(directed(tensor, LOOK_NEIGHBOURHOOD))
@@ -116,12 +122,17 @@ class EdgeFinder:
             max(STRIDE, round(length * LOOK_SCALE / STRIDE) * STRIDE)
             for length in image.shape[1::-1]
         )
-        pixels = torch.from_numpy(cv2.resize(image, size)).to(self._device)
+        framed = cv2.copyMakeBorder(
+            cv2.resize(image, size), MARGIN, MARGIN, MARGIN, MARGIN, cv2.BORDER_REFLECT_101
+        )
+        pixels = torch.from_numpy(framed).to(self._device)
         pixels = pixels.permute(2, 0, 1)[None].float() / 255
         looks = []
-        for features in self._network.features(pixels, LOOK_LAYERS):
-            spread, mean = torch.std_mean(features[0].float(), dim=(1, 2), keepdim=True)
-            normal = (features[0] - mean) / (spread + 1e-3)
+        for layer in self._network.features(pixels, LOOK_LAYERS):
+            margin = MARGIN * layer.shape[3] // framed.shape[1]
+            features = layer[0, :, margin:-margin, margin:-margin].float()
+            spread, mean = torch.std_mean(features, dim=(1, 2), keepdim=True)
+            normal = (features - mean) / (spread + 1e-3)
             looks.append(normal.permute(1, 2, 0).contiguous().cpu().numpy())
         return looks
 
@@ -137,14 +148,18 @@ def slope(planes: np.ndarray, spread: float) -> np.ndarray:
     return np.stack([np.einsum('ijk,ijk->ij', *pair) for pair in products], axis=2)
 
 
-def directed(tensor: np.ndarray, neighbourhood: float) -> np.ndarray:
-    """Return how strong the edges of each direction are (DIRECTIONS x h x w), about 0 to 1."""
+def directed(tensor: np.ndarray, neighbourhood: float, faintest: float = 1e-6) -> np.ndarray:
+    """Return how strong the edges of each direction are (DIRECTIONS x h x w), about 0 to 1.
+
+    Slopes that are not much steeper than the faintest are none.
+    """
     xx, yy, xy = np.moveaxis(tensor, 2, 0)
     strength = np.sqrt((xx + yy + np.sqrt((xx - yy) ** 2 + 4 * xy * xy)) / 2)
     steps = 0.5 * np.arctan2(2 * xy, xx - yy) % math.pi / math.pi * DIRECTIONS
     around = cv2.GaussianBlur(strength, (0, 0), neighbourhood)
     strong = float(np.percentile(strength, 90))
-    unusual = np.maximum(strength / (around + FAINT * strong + 1e-6) - USUAL, 0)
+    usual = np.maximum(around + FAINT * strong, faintest)
+    unusual = np.maximum(strength / usual - USUAL, 0)
     unusual /= unusual + 1
     apart = np.abs(steps - np.arange(DIRECTIONS, dtype=np.float32)[:, None, None])
     apart = np.minimum(apart, DIRECTIONS - apart)
@@ -164,7 +179,7 @@ def level_of(directed: np.ndarray, blur: float, device: torch.device) -> EdgeLev
             cv2.GaussianBlur(plane, (0, 0), blur / shrink, borderType=cv2.BORDER_REPLICATE)
         )
     strength = np.stack(planes)
-    strength = (strength - strength.mean()) / (strength.std() + 1e-6)
+    strength = (strength - strength.mean()) / max(float(strength.std()), LEAST_SPREAD)
     slopes = [np.gradient(strength, axis=axis) / shrink for axis in (2, 1)]
     level = np.stack([strength, *slopes])
     # The direction after the last is the first again.

@@ -74,6 +74,7 @@ from niom_ros.settings import Weighting
 PLENTY_OF_KEYPOINTS = 500
 PLENTY_OF_INK = 800  # points along the strokes of a drawing
 LEAST_INK = 120  # of such points: fewer fit anything
+NARROWEST = 64  # pixels of edges across an image: in a strip, something always fits
 LEAST_SPREAD = 0.008  # of the part that counts, which the strokes must span
 BY_INK = 'ink'
 INK_AGREES = 'points of the drawing lie on edges'
@@ -384,6 +385,11 @@ class Pipeline:
         so that a wrong view does not stay.
         """
         edges, corners = self.edges_of(look), reference.box.corners()
+        height, width = look.image.shape[:2]
+        if min(height, width) < SMALLEST_SIDE or min(edges.size) < NARROWEST:
+            reason = f'the image is too small or narrow to find a drawing in ({width} x {height})'
+            nothing = MatchOutcome.without_matches(Status.NO_KEYPOINTS, reason)
+            return replace(nothing, stage_seconds=look.seconds, edges=edges, way=BY_INK)
         if (
             clue is not None
             and clue.reference is reference
