@@ -9,6 +9,7 @@ from pathlib import Path
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,7 @@ from niom_ros.nodes import ros_messages
 from niom_ros.replay import command
 from niom_ros.replay import decompression
 from niom_ros.replay.bags import Bag
+from niom_ros.replay.bags import BagError
 from niom_ros.replay.bags import INFO_TYPE
 from niom_ros.replay.bags import open_bag
 from niom_ros.replay.decompression import unpacked
@@ -493,6 +495,44 @@ def test_a_bag_that_does_not_fit_on_the_disk_is_refused_and_leaves_nothing_there
     assert not list(unpacking.iterdir())
     monkeypatch.undo()
     assert len(frames_of(bag)[0]) == 2
+
+
+@pytest.mark.parametrize('time', [-1, 1.5e300])
+def test_a_message_recorded_at_no_time_is_damage(time, small_scene, views, tmp_path):
+    bag = write_bag(
+        tmp_path / 'run', camera_messages(small_scene, views[:2]), StoragePlugin.SQLITE3
+    )
+    with contextlib.closing(sqlite3.connect(bag / 'run.db3')) as database, database:
+        database.execute('UPDATE messages SET timestamp = ?', (time,))
+    images, damage = frames_of(bag)
+    assert images == []
+    assert 'a message was recorded at' in damage
+
+
+@pytest.mark.parametrize(
+    ('field', 'value'), [('message_count', 'many'), ('name', '7'), ('name', '[a]'), ('type', '7')]
+)
+def test_metadata_that_say_something_odd_are_left_out(field, value, small_scene, views, tmp_path):
+    bag = write_bag(
+        tmp_path / 'run', camera_messages(small_scene, views[:2]), StoragePlugin.SQLITE3
+    )
+    metadata = bag / 'metadata.yaml'
+    metadata.write_text(
+        re.sub(rf'(?m)^([ -]+{field}: ).*$', rf'\g<1>{value}', metadata.read_text())
+    )
+    images, damage = frames_of(bag)
+    assert len(images) == 2
+    assert 'its files were read one by one' in damage
+
+
+def test_a_name_that_sqlite_takes_for_another_is_refused(small_scene, views, tmp_path):
+    messages = camera_messages(small_scene, views[:1])
+    bag = write_bag(tmp_path / 'run', messages, StoragePlugin.SQLITE3)
+    odd = tmp_path / 'r%75n'  # in an address, this is `run`
+    shutil.copytree(bag, odd)
+    for path in (odd, odd / 'run.db3'):
+        with pytest.raises(BagError, match=f"'%' in a name for something else: rename {path}"):
+            frames_of(path)
 
 
 def test_files_of_a_recorder_that_crashed_are_read_in_order(bag, tmp_path):

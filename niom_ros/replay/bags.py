@@ -31,6 +31,7 @@ IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 INFO_TYPE = 'sensor_msgs/msg/CameraInfo'
 STORAGE_SUFFIXES = ('.mcap', '.db3')
 METADATA = 'metadata.yaml'
+UNREADABLE = '%#?'  # in paths, of which rosbags makes addresses for SQLite
 WHAT_TO_NAME = 'name a rosbag2 folder, an .mcap or a .db3 file'
 
 # Of metadata.yaml: the newest that ROS 2 Humble understands; Jazzy does as well.
@@ -130,6 +131,8 @@ class Bag:
                 continue
             try:
                 for connection, time, data in reader.messages(wanted):
+                    if not isinstance(time, int) or not 0 <= time < 2**63:
+                        raise BagError(f'a message was recorded at {str(time)[:40]!r}')
                     yield connection.msgtype, time, data
             except Exception as error:  # rosbags, SQLite and the decompressors raise many kinds
                 self.damage = (
@@ -188,7 +191,7 @@ def bag_at(path: Path, opened: ExitStack) -> Bag:
     why = f'it has no {METADATA}'
     if (path / METADATA).is_file():
         try:
-            return Bag([opened.enter_context(Reader(path))])
+            return Bag([opened_reader(path, opened)])
         except UserError:
             raise
         except Exception as error:
@@ -233,7 +236,9 @@ def open_file(file: Path, opened: ExitStack) -> tuple[Reader, str]:
     if file.suffix not in STORAGE_SUFFIXES:
         raise BagError(f'{file} is not a bag: {WHAT_TO_NAME}')
     try:
-        return opened.enter_context(Reader(file)), ''
+        return opened_reader(file, opened), ''
+    except UserError:
+        raise
     except Exception as error:  # rosbags, SQLite and the decompressors raise many kinds
         why = said_by(error)
     if file.suffix == '.mcap':
@@ -241,6 +246,20 @@ def open_file(file: Path, opened: ExitStack) -> tuple[Reader, str]:
             reader = opened.enter_context(Reader(cast(Any, CutMcap(file))))
             return reader, f'{file} is damaged ({why}): only what is whole of it was read'
     raise BagError(f'{file} cannot be read as a bag ({why}): copy or record it again')
+
+
+def opened_reader(path: Path, opened: ExitStack) -> Reader:
+    """Open a bag whose topics and counts are what they should be, which rosbags does not check."""
+    is_sqlite = path.suffix == '.db3' or any(path.glob('*.db3*'))
+    if is_sqlite and (odd := set(str(path)) & set(UNREADABLE)):
+        raise BagError(f"rosbags takes '{odd.pop()}' in a name for something else: rename {path}")
+    reader = opened.enter_context(Reader(path))
+    for each in reader.connections:
+        if not isinstance(each.topic, str) or not isinstance(each.msgtype, str):
+            raise ValueError(f'the name or type of the topic {str(each.topic)[:40]!r} is no text')
+        if not isinstance(each.msgcount, int) or each.msgcount < 0:
+            raise ValueError(f'the topic {each.topic[:40]} has no number of messages')
+    return reader
 
 
 def said_by(error: Exception) -> str:

@@ -59,6 +59,7 @@ from niom_ros.settings import default_threads
 from niom_ros.settings import GuideOptions
 from niom_ros.settings import Settings
 
+MOST_IMAGES = 10**12
 SAMPLED_FRAMES = 30  # whose stamps tell how fast the camera was
 FRAME_RATES = 0.1, 120.0  # of videos
 
@@ -84,7 +85,7 @@ class Replay:
         """Refuse what has no meaning."""
         if self.every < 1:
             raise UserError(f'every is {self.every}: use 1 for all images, 2 for each second one')
-        if self.limit < 0:
+        if not 0 <= self.limit <= MOST_IMAGES:
             raise UserError(f'limit is {self.limit}: use the number of images, or 0 for all')
 
 
@@ -176,12 +177,12 @@ def results(
 
 def frame_rate(bag: Bag, topic: str, every: int) -> float:
     """Return how many images a second there are, by the stamps of the first ones."""
-    sample = list(islice(bag.images(topic, every=every), SAMPLED_FRAMES))
-    stamps = [image.header.stamp for image in sample]
-    for times in (
-        [int(stamp.sec) * 10**9 + int(stamp.nanosec) for stamp in stamps],
-        [image.time for image in sample],  # of cameras that do not stamp their images
-    ):
+    sample = [  # without the images, which may be large
+        (int(image.header.stamp.sec) * 10**9 + int(image.header.stamp.nanosec), image.time)
+        for image in islice(bag.images(topic, every=every), SAMPLED_FRAMES)
+    ]
+    # The second ones are those of cameras that do not stamp their images.
+    for times in zip(*sample, strict=True):
         steps = np.diff(times)
         if (steps > 0).any():
             return float(np.clip(1e9 / np.median(steps[steps > 0]), *FRAME_RATES))
