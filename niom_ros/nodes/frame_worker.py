@@ -78,7 +78,7 @@ class Frame:
 
     @property
     def sought(self) -> Sought:
-        """Return what is looked for; what was tracked before something else is not known."""
+        """Return what is looked for, and how: a track of anything else is not followed."""
         revisions = tuple(named.revision for named in self.references)
         return revisions, self.live.options.matching.limits
 
