@@ -399,7 +399,9 @@ class Pipeline:
             with timed('trace', look.seconds):
                 traced = trace_near(strokes, corners, edges, clue.reference_to_image)
             outcome = self._judge_ink(reference, strokes, look, options, traced)
-            if outcome.verdict.status is Status.OK:
+            found = outcome.verdict.reference_to_image
+            # Far from there it may be the best view on the way, not the best of all.
+            if found is not None and is_close(found, clue.reference_to_image, reference.box):
                 return replace(outcome, locked=clue.locked + 1)
         with timed('trace', look.seconds):
             traced = trace(strokes, corners, edges)
