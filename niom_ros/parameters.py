@@ -252,7 +252,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_inliers',
         Limits.min_inliers,
-        'Agreeing matches that are needed to say OK; unrelated pictures reach a few.',
+        'Agreeing matches that a full match needs to say OK; unrelated pictures reach a few.',
         minimum=4,
         maximum=1000,
         live=True,

@@ -610,6 +610,19 @@ def test_frames_are_followed_while_a_full_match_catches_up(views):
     assert answers[-1].found
 
 
+@pytest.mark.parametrize('demanded', [0.0, 0.95])
+def test_as_many_points_of_a_track_must_agree_as_of_full_matches(views, demanded):
+    tracker = Tracker()
+    tracker.limits = Limits(min_inlier_ratio=demanded)
+    tracker.matched(match_of(views[0], 0))
+    answer = tracker.follow(covered(views[1], 0.7, 1.0), 1 / RATE)
+    if not demanded:
+        assert answer.found and answer.verdict.inliers.mean() < 0.95
+        return
+    assert_lost(answer)
+    assert '95% of them are needed' in answer.verdict.message
+
+
 def test_a_track_must_be_as_sure_as_full_matches_must(views):
     tracker = Tracker()
     tracker.limits = Limits(min_confidence=SURE - 0.05)

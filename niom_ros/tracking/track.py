@@ -267,8 +267,9 @@ class Track:
         if view is None or seen < FEWEST_POINTS:
             reason = f'{message}, {FEWEST_POINTS} are needed'
             return self._lost(frame, Status.FEW_MATCHES, reason, correspondences)
-        if seen < LEAST_AGREEING * count:
-            reason = f'{message}, {LEAST_AGREEING:.0%} of them are needed'
+        least = max(LEAST_AGREEING, self._limits.min_inlier_ratio)
+        if seen < least * count:
+            reason = f'{message}, {least:.0%} of them are needed'
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
         reference_to_image = np.linalg.inv(frame.image_to_grey) @ view
         reference_to_image /= reference_to_image[2, 2]
