@@ -17,6 +17,7 @@ import torch
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers import LightGlueMatcher
 from niom_ros.nodes import configuration
+from niom_ros.nodes import frame_worker
 from niom_ros.nodes import outputs
 from niom_ros.nodes import reference_services
 from niom_ros.nodes.matcher_node import main
@@ -80,5 +81,9 @@ if __name__ == '__main__':
     outputs.PICTURES = {
         topic: trapped('picture', draw) for topic, draw in outputs.PICTURES.items()
     }
+    outputs.Outputs.publish_reference = trapped(
+        'reference_image', outputs.Outputs.publish_reference
+    )
     outputs.TransformBroadcaster = TransformBroadcaster
+    frame_worker.LONGEST_FRAME = 8.0
     main()

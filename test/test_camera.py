@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from sensor_msgs.msg import CameraInfo
+from std_msgs.msg import Header
 
 from niom_ros.guidance.camera import CameraError
 from niom_ros.guidance.camera import CameraModel
@@ -31,6 +32,7 @@ def camera_info(model='plumb_bob', d=(), roi=(0, 0, 0, 0), binning=(0, 0), r=Non
     """Return the calibration of a camera with 1280 x 720 pixels that sees 100 degrees."""
     x_offset, y_offset, width, height = roi
     fields = {
+        'header': Header(),
         'width': 1280,
         'height': 720,
         'distortion_model': model,
@@ -237,6 +239,16 @@ def test_unusable_calibrations_say_what_to_do_in_few_words(changes, rectified, w
 
 def test_images_of_another_size_are_refused():
     camera = CameraModel.of_message(camera_info(), rectified=False)
-    camera.check_image_size(1280, 720)
+    camera.check_image(1280, 720, 'left')
     with pytest.raises(CameraError, match=r'describes 1280 x 720 images, but .* 640 x 360: use'):
-        camera.check_image_size(640, 360)
+        camera.check_image(640, 360, 'left')
+
+
+@pytest.mark.parametrize('rectified', [False, True])
+def test_images_of_another_camera_are_refused(rectified):
+    info = camera_info(header=Header(frame_id='left'))
+    camera = CameraModel.of_message(info, rectified)
+    for own in ('left', '/left', ''):  # with a slash in ROS 1; some drivers leave it empty
+        camera.check_image(1280, 720, own)
+    with pytest.raises(CameraError, match=r"of 'left', but .* from 'right': use"):
+        camera.check_image(1280, 720, 'right')

@@ -35,6 +35,7 @@ from recorded_film import recorded
 from recorded_film import stamped
 from recorded_film import START
 from recorded_film import status_is
+from recorder import nanoseconds
 from recorder import Recorder
 from ros_client import Inbox
 from ros_client import ros_network
@@ -446,6 +447,39 @@ def test_a_track_of_a_picture_that_was_replaced_under_its_name_is_not_followed(
     cup_film.show_until_tracked()
 
 
+def test_a_camera_that_is_set_upright_in_another_way_is_not_followed_upside_down(
+    cup_film, bench, coffee
+):
+    """The border of this card looks the same when it is turned by half; its middle does not."""
+    blots = np.random.default_rng(1).integers(0, 255, (25, 60, 3), np.uint8)
+    half = cv2.resize(blots, (600, 200), interpolation=cv2.INTER_CUBIC)
+    card = np.concatenate([half, half[::-1, ::-1]])
+    card[150:250, 200:400] = cv2.resize(example_photo('astronaut'), (200, 100))
+    assert bench.set_reference(id='card', image=rgb_to_message(card, Header())).success
+    centred = np.array([[0.8, 0, 79.9], [0, 0.8, 79.9], [0, 0, 1]])  # turned, it is in place
+    image = cv2.warpPerspective(
+        card,
+        centred,
+        (640, 480),
+        dst=cv2.resize(example_photo('gravel'), (640, 480)),
+        borderMode=cv2.BORDER_TRANSPARENT,
+    )
+    cup_film.show_until(is_tracked, image=image, truth=centred)
+    (bench.faults / 'matcher').write_text('RuntimeError')  # so that only the track could find it
+    assert bench.set_parameter('image_rotation', 180).successful
+    for _ in range(8):
+        cup_film.show(image, truth=None)
+    assert bench.set_parameter('image_rotation', 0).successful
+    upright = nanoseconds(cup_film.show(image, truth=centred))
+    cup_film.show_until(
+        lambda answer: nanoseconds(answer.header.stamp) >= upright, image=image, truth=centred
+    )
+    (bench.faults / 'matcher').unlink()
+    cup_film.show_until(is_tracked, image=image, truth=centred)
+    set_cup(bench, coffee)
+    cup_film.show_until_tracked()
+
+
 def test_a_tracker_that_fails_is_told_at_once_and_full_matches_go_on(cup_film, bench):
     (bench.faults / 'tracker').write_text('MemoryError')
     fault = cup_film.show_until(status_is(Homography.FAULT))
@@ -484,10 +518,53 @@ def test_a_picture_that_cannot_be_drawn_does_not_stop_the_guidance(cup_film, ben
 def test_a_plug_in_that_ends_the_program_ends_only_its_frame(cup_film, bench):
     assert bench.set_parameter('tracking', False).successful
     (bench.faults / 'extractor').write_text('SystemExit')
-    wait_for_diagnostics(bench, ': matching', 'a frame was lost: SystemExit(3)', cup_film.show)
+    fault = cup_film.show_until(status_is(Homography.FAULT))
+    assert 'the node failed on this frame: SystemExit(3)' in fault.status_message
     (bench.faults / 'extractor').unlink()
     cup_film.show_until(is_matched)
     assert bench.set_parameter('tracking', True).successful
+    cup_film.show_until_tracked()
+
+
+def test_full_matches_that_end_the_program_end_the_track_that_they_no_longer_confirm(
+    cup_film, bench
+):
+    (bench.faults / 'extractor').write_text('SystemExit')
+    cup_film.show_until(status_is(Homography.FAULT))
+    (bench.faults / 'extractor').unlink()
+    cup_film.show_until_tracked()
+
+
+def test_a_full_match_that_does_not_end_is_told_in_every_frame_and_ends_the_track(cup_film, bench):
+    (bench.faults / 'matcher').write_text('WAIT')
+    fault = cup_film.show_until(status_is(Homography.FAULT))
+    assert 'a full match should have ended' in fault.status_message
+    assert 'restart the node' in fault.status_message
+    seen = len(cup_film.answers)
+    for _ in range(5):
+        cup_film.show()
+    told = [answer.homography.status for answer in cup_film.answers[seen:]]
+    assert set(told) == {Homography.FAULT}
+    wait_for_diagnostics(bench, ': matching', 'a full match should have ended')
+    (bench.faults / 'matcher').unlink()
+    cup_film.show_until_tracked()
+
+
+def test_a_reference_that_cannot_be_shown_is_looked_for_all_the_same(cup_film, bench, coffee):
+    trap = bench.faults / 'reference_image'
+    trap.write_text('MemoryError')
+    answer = bench.set_reference(
+        id='rocket', image=rgb_to_message(example_photo('rocket'), Header())
+    )
+    assert answer.success, answer.message
+    wait_for_diagnostics(bench, ': matching', '~/reference_image was not published: out of memory')
+    assert bench.call(SelectReference, 'select_reference', id='cup').success
+    assert bench.call(SelectReference, 'select_reference', id='rocket').success
+    assert bench.call(RemoveReference, 'remove_reference', id='rocket').success
+    listed = bench.call(ListReferences, 'list_references')
+    assert 'rocket' not in [info.id for info in listed.references]
+    trap.unlink()
+    assert bench.call(SelectReference, 'select_reference', id='cup').success
     cup_film.show_until_tracked()
 
 

@@ -234,18 +234,22 @@ def test_without_a_width_or_with_a_wrong_calibration_there_is_no_pose(bench, sce
     other_size = bench.result_of(image)
     status = matching_status(bench, lambda s: '1280 x 720' in value(s, 'pose'), 'the reason')
     assert '640 x 480' in value(status, 'pose')
+    calibrate(bench, calibration(scene, header=Header(frame_id='another_camera')))
+    other_camera = bench.result_of(image)
+    matching_status(bench, lambda s: "'another_camera'" in value(s, 'pose'), 'the reason')
     calibrate(bench, calibration(scene, k=np.zeros(9), p=np.zeros(12)))
     uncalibrated = bench.result_of(image)
     said = matching_status(bench, lambda s: 'calibrat' in value(s, 'last fault'), 'the fault')
     assert said
-    calibrate(bench, calibration(scene))
+    calibrate(bench, calibration(scene, header=Header(frame_id='camera_optical_frame')))
     right = bench.result_of(image)
     message_of(bench, bench.poses, right.header.stamp)
     # Without a width, things are one metre before the camera; without a calibration, nowhere.
     assert np.allclose(outline_in(markers_of(bench, unknown_width))[:, 2], 1)
-    assert markers_of(bench, other_size) == markers_of(bench, uncalibrated) == []
+    for result in (other_size, other_camera, uncalibrated):
+        assert markers_of(bench, result) == []
     stamps = [m.header.stamp for m in bench.poses.messages]
-    for result in (unknown_width, other_size, uncalibrated):
+    for result in (unknown_width, other_size, other_camera, uncalibrated):
         assert result.homography.status == Homography.OK
         assert result.header.stamp not in stamps
 

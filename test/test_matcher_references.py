@@ -194,6 +194,10 @@ def test_late_joiners_get_the_reference_image(bench, two, coffee):
     assert bench.call(RemoveReference, 'remove_reference', id='cup').success
     empty = newest_picture(bench)
     assert (empty.width, empty.header.frame_id) == (0, '')
+    # A node that is configured again says so as well to those who saw an earlier one.
+    for transition in ('deactivate', 'cleanup', 'configure', 'activate'):
+        assert bench.change_state(transition)
+    assert newest_picture(bench).width == 0
 
 
 def test_the_list_is_answered_also_when_the_disk_is_not(bench, two, folder):

@@ -173,6 +173,18 @@ def test_whoever_looks_does_not_wait_for_the_disk():
     assert looked == [(None, ()), (None, ()), (named, (named,)), (named, (named,))]
 
 
+def test_nothing_changes_while_a_result_is_being_published(library):
+    library.put(given('a'), reference='features')
+    removing = Thread(target=library.remove, args=('a',))
+    with library.unchanging():
+        removing.start()
+        removing.join(0.2)
+        assert removing.is_alive()
+        assert library.selected.id == 'a'
+    removing.join(10)
+    assert library.selected is None
+
+
 def test_what_cannot_be_written_is_not_changed(tmp_path):
     blocked = tmp_path / 'file'
     blocked.write_text('not a folder')

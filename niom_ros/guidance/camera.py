@@ -41,6 +41,7 @@ class CameraModel:
     fisheye: bool = False  # whether they are those of the equidistant model
     # 3 x 3, from the frame of the lens to the optical frame
     rectification: np.ndarray = field(default_factory=lambda: np.eye(3))
+    frame_id: str = ''  # of its images; empty: not known
 
     @classmethod
     def of_message(cls, info: Any, rectified: bool) -> 'CameraModel':
@@ -74,17 +75,24 @@ class CameraModel:
         received[:2, 2] = (matrix[:2, 2] - offset) / binning
         width, height = (int(side) for side in size // binning)
         if rectified:
-            return cls((width, height), received, np.zeros(0))
+            return cls((width, height), received, np.zeros(0), frame_id=info.header.frame_id)
         return cls(
             (width, height),
             received,
             coefficients(info),
             info.distortion_model == 'equidistant',
             rotation(info),
+            info.header.frame_id,
         )
 
-    def check_image_size(self, width: int, height: int) -> None:
+    def check_image(self, width: int, height: int, frame_id: str) -> None:
         """Refuse images that the calibration does not belong to."""
+        names = {name.lstrip('/') for name in (self.frame_id, frame_id)} - {''}
+        if len(names) > 1:
+            raise CameraError(
+                f"camera_info is that of '{self.frame_id}', but the image comes from "
+                f"'{frame_id}': use the camera_info that belongs to this image topic"
+            )
         if (width, height) != self.expected_size:
             raise CameraError(
                 f'camera_info describes {self.expected_size[0]} x {self.expected_size[1]} images, '
@@ -167,9 +175,9 @@ class Calibration:
         self._problem = ''
 
     def camera_for(
-        self, info: Any, rectified: bool, width: int, height: int
+        self, info: Any, rectified: bool, width: int, height: int, frame_id: str
     ) -> tuple[CameraModel | None, str]:
-        """Return the camera that took an image of this size, or why that is not known."""
+        """Return the camera that took an image like this, or why that is not known."""
         if self._source is None or self._source[0] is not info or self._source[1] != rectified:
             self._source, self._camera, self._problem = (info, rectified), None, ''
             try:
@@ -179,7 +187,7 @@ class Calibration:
         if self._camera is None:
             return None, self._problem
         try:
-            self._camera.check_image_size(width, height)
+            self._camera.check_image(width, height, frame_id)
             return self._camera, ''
         except CameraError as error:
             return None, str(error)

@@ -1,7 +1,10 @@
 """All references that the matcher knows, and which one it looks for."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 import math
 from threading import Lock
+from threading import RLock
 
 from niom_ros.errors import UserError
 from niom_ros.guidance.folder import FolderError
@@ -33,7 +36,7 @@ class ReferenceLibrary:
         self._selected = ''
         self._revision = revision  # of the last reference
         self._changing = Lock()  # held as long as the disk takes
-        self._lock = Lock()  # held for moments only: every camera frame needs it
+        self._lock = RLock()  # held for moments only: every camera frame needs it
 
     def add(self, given: GivenReference, reference: Reference, file: str = '') -> NamedReference:
         """Take in a reference that already is on disk, or shall not be."""
@@ -86,6 +89,12 @@ class ReferenceLibrary:
                 if self._selected == name:
                     self._selected = ''
             return named
+
+    @contextmanager
+    def unchanging(self) -> Iterator[None]:
+        """Let nothing be added, selected or removed until the end of the block."""
+        with self._lock:
+            yield
 
     @property
     def selected(self) -> NamedReference | None:

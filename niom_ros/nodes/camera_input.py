@@ -6,6 +6,7 @@ from threading import RLock
 import time
 from typing import Any
 
+from builtin_interfaces.msg import Time
 from rclpy.callback_groups import CallbackGroup
 from rclpy.event_handler import QoSRequestedIncompatibleQoSInfo
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -15,7 +16,6 @@ from rclpy.qos import ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image
-from std_msgs.msg import Header
 
 from niom_ros.guidance.camera import Calibration
 from niom_ros.guidance.camera import CameraModel
@@ -40,6 +40,7 @@ class CameraInput:
         self.frames: NewestFrame[Image | CompressedImage] = NewestFrame()
         self.stamps = StampOrder()
         self.topic = ''
+        self.info_topic = node.resolve_topic_name('camera_info')
         self.incompatible = ''  # why a publisher does not connect, and what to do
         self.ignored = -math.inf  # when a frame came whose stamp was not new
 
@@ -99,14 +100,13 @@ class CameraInput:
             self._info = None
 
     def camera_for(
-        self, rectified: bool, width: int, height: int
+        self, rectified: bool, width: int, height: int, frame_id: str
     ) -> tuple[CameraModel | None, str]:
-        """Return the calibration of images of this size, or why there is none."""
+        """Return the calibration of images like this, or why there is none."""
         with self._lock:
             if self._info is None:
-                topic = self._node.resolve_topic_name('camera_info')
-                return None, f'no camera_info has arrived on {topic}'
-            return self._calibration.camera_for(self._info, rectified, width, height)
+                return None, f'no camera_info has arrived on {self.info_topic}'
+            return self._calibration.camera_for(self._info, rectified, width, height, frame_id)
 
     def has_calibration(self) -> bool:
         """Tell whether camera_info has arrived."""
@@ -122,7 +122,7 @@ class CameraInput:
         self._on_frame()
 
     def _on_info(self, info: CameraInfo) -> None:
-        info.header = Header()  # whose stamp changes while the camera stays the same
+        info.header.stamp = Time()  # which changes while the camera stays the same
         with self._lock:
             if info != self._info:
                 self._info = info

@@ -90,8 +90,7 @@ def configure(
         if values['reference_path']:
             library.choose(loader.load(values['reference_path'], report).id)
         outputs = Outputs(node)
-        if library.selected is not None:
-            outputs.publish_reference(library.selected)
+        outputs.publish_reference(library.selected)  # also none, for those who saw an earlier one
     except BaseException:
         if outputs is not None:
             outputs.close()

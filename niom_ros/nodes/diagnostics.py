@@ -27,6 +27,7 @@ def camera_status(
     """Say how the images arrive, and if they do not, what may help."""
     received, dropped = camera.frames.counts
     stamps, publishers = camera.stamps, node.count_publishers(camera.topic)
+    calibrations = node.count_publishers(camera.info_topic)
     values = {
         'topic': camera.topic,
         'publishers': publishers,
@@ -61,6 +62,12 @@ def camera_status(
         message = (
             f'{publishers} cameras publish on {camera.topic}, and their images are mixed: '
             'remap image so that each matcher hears one'
+        )
+    elif calibrations > 1:
+        level = WARN
+        message = (
+            f'{calibrations} cameras publish on {camera.info_topic}, and any of them may be that '
+            'of the images: remap camera_info so that each matcher hears one'
         )
     else:
         level, message = OK, f'images arrive at {summary.rate_in:.1f} Hz'

@@ -45,14 +45,22 @@ from niom_ros.tracking.track import FullMatch
 from niom_ros.tracking.track import Tracked
 from niom_ros.tracking.tracker import Tracker
 
-LONGEST_FRAME = 30.0  # seconds to wait for the frame that is being matched
+LONGEST_FRAME = 30.0  # seconds that matching a frame with one reference may take
 FAULT_LOG_PAUSE = 1.0  # seconds: a fault of every frame must not fill the disk
 STAMPS_KEPT = 8  # of full matches; a track rests on the last one or the one before
+SOUGHT_ANEW = 'something else is looked for, or in another way'
 NOT_WEIGHTED = Weights(None, (), 'none: tracked')
 
 CameraImage: TypeAlias = Image | CompressedImage
-# The revisions of references, and how certain they must be found.
-Sought: TypeAlias = tuple[tuple[int, ...], Limits]
+
+
+@dataclass(frozen=True)
+class Sought:
+    """What is looked for, and how: a track of anything else is not followed."""
+
+    revisions: tuple[int, ...]  # of the references
+    limits: Limits
+    rotation: int  # degrees; turned, another place of the image looks like the one before
 
 
 @dataclass(frozen=True)
@@ -78,9 +86,10 @@ class Frame:
 
     @property
     def sought(self) -> Sought:
-        """Return what is looked for, and how: a track of anything else is not followed."""
+        """Return what is looked for in it, and how."""
+        options = self.live.options
         revisions = tuple(named.revision for named in self.references)
-        return revisions, self.live.options.matching.limits
+        return Sought(revisions, options.matching.limits, options.rotation)
 
 
 class FrameWorker:
@@ -113,6 +122,7 @@ class FrameWorker:
         self._following = False  # whether the last frame was answered by following
         self._sought: Sought | None = None  # that may be tracked
         self._last_match = -math.inf  # when the last frame was given away to be matched
+        self._match_due = math.inf  # when the full match that is under way should have ended
         self._stamps: dict[float, Time] = {}  # of frames in which the tracker may have begun
         self._recollection = Recollection()
         self._budget = KeypointBudget(configured.pipeline.max_keypoints)
@@ -162,8 +172,15 @@ class FrameWorker:
         frame = self._read(message, self._live())
         sought = frame.sought if frame.live.values['tracking'] else None
         if sought != self._sought:
-            self._forget('another reference is looked for, or with other limits')
+            # In this order: a track that begins just now is forgotten here or by who began it.
             self._sought = sought
+            self._forget(SOUGHT_ANEW)
+        if stuck := self._why_stuck():
+            # Nothing confirms the track any more, and nobody else would answer this frame.
+            self._forget(stuck)
+            self._fail(stuck)
+            self._publish(frame, no_guidance(Status.FAULT, stuck))
+            return
         if frame.upright is not None and sought is not None:
             frame = self._follow(frame, frame.upright)
         found = frame.tracked is not None and frame.tracked.found
@@ -186,7 +203,9 @@ class FrameWorker:
                 return replace(frame, answer=no_guidance(Status.STALE, too_old))
             image = message_to_rgb(message)
             size = image.shape[1], image.shape[0]
-            camera, no_camera = self._camera.camera_for(live.values['rectified_image'], *size)
+            camera, no_camera = self._camera.camera_for(
+                live.values['rectified_image'], *size, message.header.frame_id
+            )
             if camera is None and self._camera.has_calibration():
                 self._statistics.failed(no_camera)
             frame = replace(frame, size=size, camera=camera, no_camera=no_camera)
@@ -246,6 +265,16 @@ class FrameWorker:
         stamp = self._stamps.get(tracked.matched_stamp, Time())
         return replace(guidance, matched_stamp=stamp)
 
+    def _why_stuck(self) -> str:
+        """Say that the full match under way does not end, '' if it may still."""
+        late = time.monotonic() - self._match_due
+        if late <= 0:
+            return ''
+        return (
+            f'a full match should have ended {late:.0f} s ago: if it does not, restart the node; '
+            'if the machine is just slow, lower max_keypoints or max_image_side'
+        )
+
     def _forget(self, reason: str) -> None:
         self._tracker.forget(reason)
         self._stamps.clear()
@@ -273,6 +302,7 @@ class FrameWorker:
             frame.live.values[name] for name in ('max_latency', 'detection_interval')
         )
         most_keypoints = self._budget.keypoints(max_latency)
+        self._match_due = time.monotonic() + LONGEST_FRAME * len(frame.references)
         try:
             guidance = guide(
                 self._configured.pipeline,
@@ -285,8 +315,10 @@ class FrameWorker:
                     frame.references, frame.tracked, frame.taken, frame.upright.shape, interval
                 ),
             )
-        except Exception as error:
+        except BaseException as error:  # also of a plug-in that calls sys.exit
             return self._fault(error)
+        finally:
+            self._match_due = math.inf
         if guidance.look is not None and guidance.look.edges is None:  # else not by keypoints
             self._budget.took(time.monotonic() - frame.taken, max_latency)
         self._recollection.note(guidance, frame.taken)
@@ -315,7 +347,7 @@ class FrameWorker:
         self._tracker.limits = frame.live.options.matching.limits
         self._tracker.matched(match)
         if frame.sought != self._sought:  # it was changed meanwhile
-            self._forget('another reference is looked for, or with other limits')
+            self._forget(SOUGHT_ANEW)
 
     # Both
 
@@ -327,9 +359,6 @@ class FrameWorker:
             if frame.taken <= self._answered or self._frames.closed:
                 return False
             self._answered = frame.taken
-            if is_found(guidance):
-                outdated = self._why_stale(message, live) or self._why_replaced(guidance)
-                guidance = guidance.but(Status.STALE, outdated) if outdated else guidance
             latency = self._age(message)
             received, dropped = self._frames.counts
             info = FrameInfo(
@@ -342,15 +371,20 @@ class FrameWorker:
                 received,
                 dropped + self._to_match.counts[1],
             )
+            # So that nothing is claimed any more of a reference once its removal was answered.
+            with self._configured.library.unchanging():
+                if is_found(guidance):
+                    outdated = self._why_stale(message, live) or self._why_replaced(guidance)
+                    guidance = guidance.but(Status.STALE, outdated) if outdated else guidance
+                try:
+                    outputs.publish(guidance, info, frame.camera, live.values['publish_tf'])
+                except Exception as error:  # nothing of it is out yet
+                    if not self._node.context.ok():
+                        raise
+                    guidance = self._fault(error)
+                    outputs.publish(guidance, info, frame.camera, live.values['publish_tf'])
             if is_found(guidance):
                 self.no_pose = guidance.no_pose
-            try:
-                outputs.publish(guidance, info, frame.camera, live.values['publish_tf'])
-            except Exception as error:  # nothing of it is out yet
-                if not self._node.context.ok():
-                    raise
-                guidance = self._fault(error)
-                outputs.publish(guidance, info, frame.camera, live.values['publish_tf'])
             outcome = guidance.outcome
             self._statistics.finished(outcome.verdict.status, latency, outcome.stage_seconds)
             self._draw(frame, guidance)
@@ -400,7 +434,7 @@ class FrameWorker:
             return ''
         return f"'{named.id}' was replaced, removed or deselected after the image was taken"
 
-    def _fault(self, error: Exception) -> Guidance:
+    def _fault(self, error: BaseException) -> Guidance:
         """Return the guidance of a frame on which something failed."""
         reason = f'the node failed on this frame: {explained(error)}'
         self._fail(reason)

@@ -167,7 +167,7 @@ class MatcherNode(LifecycleNode):
         service.callback_group.add_entity(service)
 
     def _configure(self) -> None:
-        self.configured = configure(self, self.live, self._revision, self._report)
+        self.configured = configure(self, self.live, self._revision, self.report)
 
     def _activate(self) -> None:
         assert self.configured is not None
@@ -204,7 +204,7 @@ class MatcherNode(LifecycleNode):
         if torch.cuda.is_initialized():
             torch.cuda.empty_cache()
 
-    def _report(self, fault: str) -> None:
+    def report(self, fault: str) -> None:
         """Tell about a fault in the log and in diagnostics."""
         fault = printable(fault)
         self._statistics.failed(fault)

@@ -92,7 +92,7 @@ class ReferenceServices:
                 response.warnings.append(problem)
             looking = f"'{named.id}' is kept for later"
             if library.selected is named:
-                configured.outputs.publish_reference(named)
+                self._show(configured)
                 looking = f"looking for '{named.id}'"
             return (
                 f'{looking}, {response.width} x {response.height} pixels with '
@@ -134,7 +134,7 @@ class ReferenceServices:
         def act(configured: Configured) -> str:
             named = configured.library.select(request.id)
             response.revision = named.revision
-            configured.outputs.publish_reference(named)
+            self._show(configured)
             return f"looking for '{named.id}'"
 
         return self._answer('select_reference', response, act)
@@ -146,11 +146,18 @@ class ReferenceServices:
             library = configured.library
             removed = library.remove(request.id)
             if library.selected is None:
-                configured.outputs.publish_reference(None)
+                self._show(configured)
                 return f"'{removed.id}' is removed; {library.why_nothing_is_sought()}"
             return f"'{removed.id}' is removed; still looking for '{library.selected.id}'"
 
         return self._answer('remove_reference', response, act)
+
+    def _show(self, configured: Configured) -> None:
+        """Publish the picture of what is looked for; what was changed stays so if that fails."""
+        try:
+            configured.outputs.publish_reference(configured.library.selected)
+        except Exception as error:
+            self._node.report(f'~/reference_image was not published: {explained(error)}')
 
     def _list(
         self, _: ListReferences.Request, response: ListReferences.Response

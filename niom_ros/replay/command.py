@@ -234,8 +234,9 @@ class FrameMatcher:
             size = rgb.shape[1], rgb.shape[0]
             options, camera, why = self._job.options, None, 'there is no camera_info'
             if image.camera_info is not None:
-                rectified = self._job.rectified_image
-                camera, why = self._calibration.camera_for(image.camera_info, rectified, *size)
+                camera, why = self._calibration.camera_for(
+                    image.camera_info, self._job.rectified_image, *size, message.header.frame_id
+                )
                 self.camera_problem = why or self.camera_problem
             found = guide(self._pipeline, self.references, rgb, camera, options, why, self._clue)
             self._clue = found.clue or self._clue

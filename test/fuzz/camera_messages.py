@@ -70,5 +70,7 @@ def check_calibration(chosen: Chosen) -> None:
     info.p = [chosen.number() for _ in range(12)]
     if chosen.chance():
         info.r = np.eye(3).ravel()
-    camera, problem = Calibration().camera_for(info, chosen.chance(), info.width, info.height)
+    camera, problem = Calibration().camera_for(
+        info, chosen.chance(), info.width, info.height, info.header.frame_id
+    )
     assert (camera is None) == bool(problem)
