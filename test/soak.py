@@ -31,6 +31,7 @@ import rclpy
 from rclpy.qos import QoSProfile
 from ros_client import ros_network
 from ros_client import running
+from soak_client import PICTURES
 
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
@@ -44,15 +45,33 @@ TRACKED = 2  # Homography.source
 
 LONGEST_START = 120.0  # seconds
 WARM_UP = 40.0  # seconds that are not counted: each client does everything once
+SERVICES = (
+    'get_parameters',
+    'get_state',
+    'list_references',
+    'remove_reference',
+    'select_reference',
+    'set_parameters',
+    'set_reference',
+)
 SLOWEST_ANSWER = 10.0  # seconds
-MOST_GROWTH = 60.0  # megabytes, of the median of the last quarter over that of the second
+# Of the load itself, with room for a machine that others use, too.
+LEAST_SENT = 0.8  # of the frames that the camera should send
+LEAST_RECEIVED = 0.3  # of the frames that it did send: it is best effort
+LEAST_TRACKED = 3.0  # results per second
+# The newest frame counts: it is replaced by the next one, so none waits long for its turn.
+LONGEST_WAIT = 0.25  # seconds from stamp to turn
+MOST_WAITED = 0.05  # of the results may have waited longer, on a machine that others use
+MOST_GROWTH = 40.0  # megabytes, of the median of the last quarter over that of the second
 # What networks free is kept: memory rises in steps until each has had its largest image.
 MOST_GROWTH_OF_SHORT = 250.0  # megabytes, in a run that is shorter than SHORT
 SHORT = 180.0  # seconds
 MOST_NEW_THREADS = 2
 MOST_NEW_FILES = 8  # sockets and shared memory of clients that come and go
 SLOWEST_LAST_QUARTER = 1.5  # times the latency of the first one
-LATENCY_SLACK = 0.03  # seconds: what is so short varies without meaning anything
+SLOWEST = 0.25  # seconds: the median latency of tracked frames, in any quarter
+LATENCY_SLACK = 0.005  # seconds: what is so short varies without meaning anything
+LATENCY_SLACK_OF_SHORT = 0.03  # seconds
 FARTHEST = 12.0  # pixels of 1280 x 720 that corners may be off, on average
 LEAST_COUNTED = 0.9  # of the frames received: answered, or counted as dropped
 
@@ -64,6 +83,7 @@ class Answer:
     arrived: float  # seconds since the start
     stamp: int  # nanoseconds
     latency: float  # seconds
+    waited: float  # seconds of it before its turn came
     status: int
     source: int
     reference: str
@@ -97,10 +117,12 @@ class Findings:
     statuses: dict[str, int]
     calls: dict[str, int]
     slowest_calls: dict[str, float]  # seconds
-    unanswered_calls: int
+    unanswered_calls: int  # also those that were under way for too long when it ended
     refused_calls: int
     stamps_backward: int
     unknown_stamps: int
+    share_waited: float  # of the results, for longer than a newer frame needs to take their turn
+    pictures: dict[str, int]  # images that came, by topic
     wrong_claims: int  # OK where it is not, or too far from where it is
     megabytes: tuple[float, ...]  # median of each quarter
     megabytes_per_1000_frames: float  # received, from the second quarter to the last
@@ -114,11 +136,29 @@ class Findings:
 def problems(found: Findings) -> list[str]:
     """Return what is wrong, in words."""
     disturbed = max(1.0, found.control[3] / found.control[0])
-    slowest_latency = SLOWEST_LAST_QUARTER * disturbed * found.latency[0] + LATENCY_SLACK
+    short = found.seconds < SHORT
+    slack = LATENCY_SLACK_OF_SHORT if short else LATENCY_SLACK
+    slowest_latency = SLOWEST_LAST_QUARTER * disturbed * found.latency[0] + slack
     answered = found.results + found.frames_dropped
-    most_growth = MOST_GROWTH if found.seconds >= SHORT else MOST_GROWTH_OF_SHORT
+    most_growth = MOST_GROWTH_OF_SHORT if short else MOST_GROWTH
     checks = [
-        (found.results_tracked == 0, 'nothing was tracked'),
+        (
+            found.frames_sent < LEAST_SENT * CAMERA[2] * found.seconds,
+            f'the camera sent only {found.frames_sent} frames',
+        ),
+        (
+            found.frames_received < LEAST_RECEIVED * found.frames_sent,
+            f'only {found.frames_received} of {found.frames_sent} frames arrived',
+        ),
+        (
+            found.results_tracked < LEAST_TRACKED * found.seconds,
+            f'only {found.results_tracked} frames were tracked',
+        ),
+        (
+            found.share_waited > MOST_WAITED,
+            f'{found.share_waited:.0%} of the results are not those of the newest frame',
+        ),
+        (found.refused_calls > 0, f'{found.refused_calls} calls were refused'),
         (found.unanswered_calls > 0, f'{found.unanswered_calls} calls were not answered'),
         (found.stamps_backward > 0, f'results went back in time {found.stamps_backward} times'),
         (found.unknown_stamps > 0, f'{found.unknown_stamps} results of frames never sent'),
@@ -144,7 +184,10 @@ def problems(found: Findings) -> list[str]:
             f'latency grew from {found.latency[0]:.3f} to {found.latency[3]:.3f} s, '
             f'allowed are {slowest_latency:.3f}',
         ),
+        (max(found.latency) > SLOWEST, f'tracked frames took {max(found.latency):.2f} s'),
     ]
+    checks += [(name not in found.calls, f'{name} was never called') for name in SERVICES]
+    checks += [(not count, f'no {topic} came') for topic, count in found.pictures.items()]
     checks += [
         (seconds > SLOWEST_ANSWER, f'{service} once took {seconds:.1f} s')
         for service, seconds in found.slowest_calls.items()
@@ -169,7 +212,8 @@ def run_soak(seconds: float, folder: Path, arguments: tuple[str, ...] = ()) -> F
         with sampling(process.pid) as samples:
             listener.start()
             listener.listen(seconds, process)
-    return findings_of(seconds, listener.answers, samples, sent, calls)
+            ended = time.time()
+    return findings_of(seconds, listener.answers, samples, sent, calls, ended)
 
 
 @contextmanager
@@ -226,6 +270,7 @@ class Listener:
                 time.monotonic() - self._started,
                 stamp.sec * 10**9 + stamp.nanosec,
                 result.latency,
+                result.latency - sum(result.stage_seconds),
                 homography.status,
                 homography.source,
                 homography.reference_id,
@@ -283,11 +328,21 @@ def findings_of(
     samples: list[Sample],
     sent: Path,
     calls: Path,
+    ended: float,
 ) -> Findings:
-    """Return what the records say."""
-    pictures = film(*CAMERA[:2], CAMERA[3])
+    """Return what the records say; the last is the time, in seconds, at which it ended."""
+    scenes = film(*CAMERA[:2], CAMERA[3])
     shown = {int(stamp): int(picture) for stamp, picture in map(str.split, sent.open())}
-    made = [json.loads(line) for line in calls.open()]
+    noted = [json.loads(line) for line in calls.open()]
+    made = [line for line in noted if 'seconds' in line]
+    answered = {line['call'] for line in made}
+    late = [
+        line
+        for line in noted
+        if 'begun' in line
+        and line['call'] not in answered
+        and line['begun'] < ended - SLOWEST_ANSWER
+    ]
     stamps = [answer.stamp for answer in answers]
     services = sorted({call['service'] for call in made})
     known = [answer for answer in answers if answer.stamp in shown]
@@ -312,11 +367,16 @@ def findings_of(
             name: max(call['seconds'] or 0.0 for call in made if call['service'] == name)
             for name in services
         },
-        sum(call['seconds'] is None for call in made),
+        sum(call['seconds'] is None for call in made) + len(late),
         sum(call['seconds'] is not None and not call['success'] for call in made),
         sum(later <= earlier for earlier, later in pairwise(stamps)),
         len(answers) - len(known),
-        sum(is_wrong(answer, pictures[shown[answer.stamp]].picture_to_image) for answer in known),
+        sum(answer.waited > LONGEST_WAIT for answer in answers) / len(answers),
+        {
+            topic: sum(line['images'] for line in noted if line.get('picture') == topic)
+            for topic in PICTURES
+        },
+        sum(is_wrong(answer, scenes[shown[answer.stamp]].picture_to_image) for answer in known),
         tuple(map(median, memory)),
         (median(memory[3]) - median(memory[1]))
         / max(1.0, median(received[3]) - median(received[1]))
@@ -373,6 +433,8 @@ def table(found: Findings) -> str:
             f'{name} {seconds:.1f}' for name, seconds in found.slowest_calls.items()
         ),
         'calls unanswered, refused': f'{found.unanswered_calls}, {found.refused_calls}',
+        'pictures seen': ', '.join(f'{name} {count}' for name, count in found.pictures.items()),
+        'results of frames that waited': f'{found.share_waited:.1%}',
         'memory by quarter in MB': row(found.megabytes, '.0f'),
         'memory per 1000 frames in MB': f'{found.megabytes_per_1000_frames:.2f}',
         'threads by quarter': row(found.threads, 'd'),

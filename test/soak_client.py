@@ -2,10 +2,12 @@
 
     python soak_client.py references|parameters|pictures LOG
 
-LOG gets one line of JSON for each call: the service, how many seconds the answer took (null: none
-came), and whether it was a success.
+LOG gets two lines of JSON for each call: when it began (`begun`, and `call`, its name), and later
+how many seconds the answer took (null: none came) and whether it was a success. For each picture
+that was looked at it gets one: how many images of it came.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterator
 import itertools
 import json
@@ -15,12 +17,14 @@ import time
 from typing import Any
 
 import cv2
+from lifecycle_msgs.srv import GetState
 from niom_ros.srv import ListReferences
 from niom_ros.srv import RemoveReference
 from niom_ros.srv import SelectReference
 from niom_ros.srv import SetReference
 import rclpy
 from rclpy.parameter import Parameter
+from rclpy.parameter import parameter_value_to_python
 from rclpy.parameter_client import AsyncParameterClient
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
@@ -51,6 +55,7 @@ class Client:
 
     def __init__(self, role: str, log: Path) -> None:
         self._node = rclpy.create_node(f'soak_{role}')
+        self._role, self._calls = role, 0
         self._log = log.open('a', buffering=1)
         self._clients: dict[str, Any] = {}
         self._parameters = AsyncParameterClient(self._node, 'matcher')
@@ -60,8 +65,12 @@ class Client:
         if service not in self._clients:
             self._clients[service] = self._node.create_client(kind, f'matcher/{service}')
             self._clients[service].wait_for_service(GIVEN_UP)
-        answer = self._clients[service].call_async(kind.Request(**fields))
-        self._wait(service, answer, lambda result: result.success)
+        request = kind.Request(**fields)
+        self._wait(
+            service,
+            lambda: self._clients[service].call_async(request),
+            lambda result: getattr(result, 'success', True),
+        )
 
     def set_reference(self, name: str, photo: str, scale: float = 1.0, **fields: Any) -> None:
         picture = example_photo(photo)
@@ -70,29 +79,51 @@ class Client:
         self.call(SetReference, 'set_reference', id=name, image=image, **fields)
 
     def set_parameter(self, name: str, value: Any) -> None:
-        answer = self._parameters.set_parameters([Parameter(name, value=value)])
-        self._wait('set_parameters', answer, lambda result: result.results[0].successful)
+        parameters = [Parameter(name, value=value)]
+        self._wait(
+            'set_parameters',
+            lambda: self._parameters.set_parameters(parameters),
+            lambda result: result.results[0].successful,
+        )
+        self._wait(
+            'get_parameters',
+            lambda: self._parameters.get_parameters([name]),
+            lambda result: parameter_value_to_python(result.values[0]) == value,
+        )
 
     def look(self, topic: str, seconds: float) -> None:
         """Look at a picture for a while."""
+        stamps: list[Any] = []
         subscription = self._node.create_subscription(
-            Image, f'matcher/{topic}', lambda _: None, QoSProfile(depth=1)
+            Image,
+            f'matcher/{topic}',
+            lambda image: stamps.append(image.header.stamp),
+            QoSProfile(depth=1),
         )
         self.rest(seconds)
         self._node.destroy_subscription(subscription)
+        self._write(picture=topic, images=len(stamps))
 
     def rest(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             rclpy.spin_once(self._node, timeout_sec=left)
 
-    def _wait(self, service: str, answer: Any, succeeded: Any) -> None:
+    def _wait(
+        self, service: str, begin: Callable[[], Any], succeeded: Callable[[Any], bool]
+    ) -> None:
+        self._calls += 1
+        name = f'{self._role} {self._calls}'
+        self._write(call=name, service=service, begun=time.time())
         start = time.monotonic()
+        answer = begin()
         rclpy.spin_until_future_complete(self._node, answer, timeout_sec=GIVEN_UP)
         seconds = time.monotonic() - start if answer.done() else None
         success = answer.done() and bool(succeeded(answer.result()))
-        line = {'service': service, 'seconds': seconds, 'success': success}
-        self._log.write(json.dumps(line) + '\n')
+        self._write(call=name, service=service, seconds=seconds, success=success)
+
+    def _write(self, **fields: Any) -> None:
+        self._log.write(json.dumps(fields) + '\n')
 
 
 def references(client: Client) -> Iterator[None]:
@@ -120,6 +151,7 @@ def parameters(client: Client) -> Iterator[None]:
         client.set_parameter(name, other)
         client.rest(1.0)
         client.set_parameter(name, usual)
+        client.call(GetState, 'get_state')
         client.call(ListReferences, 'list_references')
         client.rest(2.0)
         yield
