@@ -10,6 +10,7 @@ from PIL import Image
 from PIL import ImageOps
 
 from niom_ros.errors import UserError
+from niom_ros.matching.tiff_layout import sizes_with_tiles
 from niom_ros.named_files import FileRefused
 from niom_ros.named_files import LARGEST_FILE
 from niom_ros.named_files import opened_file
@@ -72,8 +73,12 @@ def decode_image(data: bytes) -> np.ndarray:
 
 def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.ndarray:
     """Decode a picture, once it is known to be neither too large nor of a strange format."""
+    if page > MOST_PAGES:
+        raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
     try:
         check_beginning(source)
+        for width, height in sizes_with_tiles(source, page):
+            check_size(width, height)
         # The size is checked below, with our own limit: Pillow's warning would only add noise.
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', Image.DecompressionBombWarning)
@@ -136,8 +141,6 @@ def check_scans(source: BinaryIO) -> None:
 
 def go_to_page(image: Image.Image, page: int) -> None:
     """Turn to a page; an animation is decoded frame by frame up to it."""
-    if page > MOST_PAGES:
-        raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
     width, height = image.size
     if image.format != 'TIFF' and page * width * height > MOST_ANIMATED_PIXELS:
         raise ImageError(f'page {page} is too far into an animation: save it as a picture')
