@@ -9,6 +9,7 @@ import zlib
 
 import numpy as np
 from PIL import Image
+from PIL.GifImagePlugin import GifImageFile
 import pytest
 
 from niom_ros import named_files
@@ -289,6 +290,37 @@ def test_a_far_page_of_an_animation_is_refused_before_it_is_decoded(tmp_path):
     assert images.read_image(tmp_path / 'a.gif', 2)[0, 0, 0] == 180
     with pytest.raises(ImageError, match='too far into an animation'):
         images.read_image(tmp_path / 'a.gif', 501)
+
+
+def growing_gif(*sides):
+    """Return an animation whose frames are larger than its first one."""
+    data = b'GIF89a' + struct.pack('<HHBBB', 1, 1, 0x80, 0, 0) + bytes(range(6))
+    for side in sides:
+        stream = io.BytesIO()
+        Image.new('P', (side, side)).save(stream, 'GIF')
+        frame = stream.getvalue()
+        data += frame[frame.index(b',' + struct.pack('<HHHH', 0, 0, side, side)) : -1]
+    return data + b';'
+
+
+@pytest.mark.parametrize(
+    ('sides', 'words'),
+    [((1, 8000, 1), '8000 x 8000 pixels'), ((1, *[1000] * 9), 'too far into an animation')],
+)
+def test_an_animation_that_grows_is_refused_before_it_is_decoded(sides, words, monkeypatch):
+    monkeypatch.setattr(images, 'MOST_ANIMATED_PIXELS', 7 * 10**6)
+    data = growing_gif(*sides)
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.size == (1, 1)
+    load = GifImageFile.load
+    decoded = []
+    monkeypatch.setattr(
+        GifImageFile, 'load', lambda image: decoded.append(image.size) or load(image)
+    )
+    with pytest.raises(ImageError, match=words):
+        images.read_image_from(io.BytesIO(data), len(sides) - 1)
+    assert set(decoded) == {(1, 1)}
+    assert images.read_image_from(io.BytesIO(data), 0).shape == (1, 1, 3)
 
 
 @pytest.mark.parametrize('suffix', ['tif', 'gif', 'png'])

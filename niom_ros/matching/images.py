@@ -140,10 +140,15 @@ def check_scans(source: BinaryIO) -> None:
 
 
 def go_to_page(image: Image.Image, page: int) -> None:
-    """Turn to a page; an animation is decoded frame by frame up to it."""
-    width, height = image.size
-    if image.format != 'TIFF' and page * width * height > MOST_ANIMATED_PIXELS:
-        raise ImageError(f'page {page} is too far into an animation: save it as a picture')
+    """Turn to a page; an animation is decoded frame by frame up to it, and may grow on the way."""
+    decoded_pixels = 0
+    for turned in range(page if image.format != 'TIFF' else 0):
+        pixels = image.width * image.height
+        if decoded_pixels + (page - turned) * pixels > MOST_ANIMATED_PIXELS:
+            raise ImageError(f'page {page} is too far into an animation: save it as a picture')
+        image.seek(turned + 1)  # decodes the frame before, whose size has been checked
+        check_size(*image.size)
+        decoded_pixels += pixels
     image.seek(page)
 
 
