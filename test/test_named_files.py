@@ -5,6 +5,8 @@ import io
 import os
 from pathlib import Path
 import struct
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -20,6 +22,8 @@ from niom_ros.named_files import FileForbidden
 from niom_ros.named_files import FileRefused
 from niom_ros.named_files import opened_file
 from niom_ros.pages.reading import read_reference_picture
+
+CLONE = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -268,6 +272,35 @@ def test_the_tiles_of_a_far_page_are_looked_at_as_well(monkeypatch):
     monkeypatch.setattr(images.Image, 'open', lambda *_, **__: pytest.fail('it was opened'))
     with pytest.raises(ImageError, match='10000000 x 32 pixels'):
         images.read_image_from(io.BytesIO(data), 1)
+
+
+def test_pillow_writes_nothing_about_pictures(tmp_path):
+    """In a process of its own, because pytest has filters of its own for warnings."""
+    outside = [(1000 + n, 4, [0, 0]) for n in range(50)]  # their values are behind the end
+    strip = (273, 4, [8]), (279, 4, [400])
+    cut = tiff(*strip, *outside, compression=1, data=bytes(400))[: -8 * 50]
+    many_samples = tiff(*strip, (277, 3, [9]), compression=1, data=bytes(400))
+    large = io.BytesIO()
+    Image.new('1', (10_000, 10_000)).save(large, 'PNG')  # Pillow warns of such a size
+    for n, data in enumerate((cut, many_samples, large.getvalue())):
+        (tmp_path / str(n)).write_bytes(data)
+    code = """
+import sys
+from niom_ros.matching.images import ImageError, read_image
+for file in sys.argv[1:] * 2:
+    try:
+        print(read_image(file).shape)
+    except ImageError as error:
+        print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, '-W', 'default', '-c', code, *sorted(tmp_path.iterdir())],
+        capture_output=True, text=True, check=True, cwd=CLONE,
+    )  # fmt: skip
+    assert '(20, 20, 3)' in done.stdout
+    assert 'not an image' in done.stdout
+    assert 'than the limit of 50 million' in done.stdout
+    assert 'PIL' not in done.stderr and 'samples' not in done.stderr
 
 
 @pytest.mark.parametrize('name', ['JPEG', 'MPO'])  # the latter has a second picture behind it

@@ -1,6 +1,7 @@
 """Pictures in memory: RGB arrays of height x width x 3, uint8, and how files become that."""
 
 import io
+import logging
 from pathlib import Path
 from typing import BinaryIO
 import warnings
@@ -24,6 +25,11 @@ MOST_ANIMATED_PIXELS = 500_000_000  # of the frames before the one that is wante
 
 # Pillow knows many more; some of them start other programs.
 FORMATS = ('PNG', 'JPEG', 'WEBP', 'TIFF', 'BMP', 'GIF', 'PPM')
+
+# What is wrong with a picture is said by an ImageError. Pillow would also write to stderr about
+# every tag of every frame, by warnings and by its log. Set once: threads share the filters.
+warnings.filterwarnings('ignore', module=r'PIL\.')
+logging.getLogger('PIL').addHandler(logging.NullHandler())
 
 
 class ImageError(UserError):
@@ -79,15 +85,12 @@ def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.nda
         check_beginning(source)
         for width, height in sizes_with_tiles(source, page):
             check_size(width, height)
-        # The size is checked below, with our own limit: Pillow's warning would only add noise.
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', Image.DecompressionBombWarning)
-            with Image.open(source, formats=FORMATS) as image:
-                check_size(*image.size)
-                check_scans(source)
-                go_to_page(image, page)
-                check_size(*image.size)
-                return to_rgb(ImageOps.exif_transpose(image) if as_the_camera_was_held else image)
+        with Image.open(source, formats=FORMATS) as image:
+            check_size(*image.size)
+            check_scans(source)
+            go_to_page(image, page)
+            check_size(*image.size)
+            return to_rgb(ImageOps.exif_transpose(image) if as_the_camera_was_held else image)
     except ImageError:
         raise
     except EOFError:
