@@ -24,6 +24,7 @@ import pictures  # noqa: E402
 import reference_yaml  # noqa: E402
 import run  # noqa: E402
 from sensor_msgs.msg import CompressedImage  # noqa: E402
+from sensor_msgs.msg import Image as RawImage  # noqa: E402
 
 from niom_ros.guidance import folder  # noqa: E402
 from niom_ros.guidance.camera_images import message_to_rgb  # noqa: E402
@@ -172,3 +173,17 @@ def test_a_call_that_says_too_much_is_refused_in_a_moment(fields, words):
         given_reference(request, picture)
     assert time.monotonic() - begin < 10
     assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize(('step', 'more'), [(100_000, 0), (192, 10**7)])
+def test_a_reference_keeps_its_pixels_and_nothing_else_of_the_call(step, more):
+    """Rows with padding, and bytes behind the last row, could hold any amount of memory."""
+    padded = bytes(range(192)) + bytes(step - 192)
+    shared = {'width': 64, 'height': 64, 'step': step}
+    picture = RawImage(encoding='rgb8', data=array('B', padded * 64 + bytes(more)), **shared)
+    mask = RawImage(encoding='mono8', data=array('B', padded * 64 + bytes(more)), **shared)
+    request = SetReference.Request(image=picture, mask=mask)
+    given = given_reference(request, ReferencePicture(message_to_rgb(request.image)))
+    assert given.image.tobytes() == bytes(range(192)) * 64
+    for kept in (given.image, given.mask):
+        assert kept.base is None and kept.flags.owndata

@@ -4,8 +4,14 @@ from contextlib import suppress
 import io
 import os
 from pathlib import Path
+import struct
+import subprocess
+import sys
+import zlib
 
+import numpy as np
 from PIL import Image
+from PIL.GifImagePlugin import GifImageFile
 import pytest
 
 from niom_ros import named_files
@@ -16,6 +22,8 @@ from niom_ros.named_files import FileForbidden
 from niom_ros.named_files import FileRefused
 from niom_ros.named_files import opened_file
 from niom_ros.pages.reading import read_reference_picture
+
+CLONE = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -180,6 +188,121 @@ def test_a_large_webp_is_refused_before_pillow_sees_it(data, monkeypatch):
         images.decode_image(data)
 
 
+def tiff_page(tags, at, following=0, order='<'):
+    """Return a page of a TIFF file that begins at a place; tags are (number, type, values)."""
+    codes = {3: 'H', 4: 'L', 17: 'q'}
+    entries, behind = b'', b''
+    for tag, kind, values in tags:
+        data = struct.pack(f'{order}{len(values)}{codes[kind]}', *values)
+        if len(data) > 4:
+            place = at + 2 + 12 * len(tags) + 4 + len(behind)
+            data, behind = struct.pack(f'{order}L', place), behind + data
+        entries += struct.pack(f'{order}HHL', tag, kind, len(values)) + data.ljust(4, b'\0')
+    head, tail = struct.pack(f'{order}H', len(tags)), struct.pack(f'{order}L', following)
+    return head + entries + tail + behind
+
+
+def tiff(*tags, side=20, bits=8, compression=8, data=b'', order='<'):
+    """Return a grey TIFF file; its data begins at place 8."""
+    size = [(256, 4, [side]), (257, 4, [side]), (258, 3, [bits]), (259, 3, [compression])]
+    begin = {'<': b'II*\0', '>': b'MM\0*'}[order] + struct.pack(f'{order}L', 8 + len(data)) + data
+    return begin + tiff_page([*size, (262, 3, [1]), *tags], len(begin), order=order)
+
+
+def tiles(width, height, places=(8,) * 4, sizes=(9,) * 4, kind=4):
+    return (322, kind, [width]), (323, 4, [height]), (324, 4, places), (325, 4, sizes)
+
+
+@pytest.mark.parametrize('order', ['<', '>'])
+def test_a_tiff_in_tiles_is_read(order):
+    packed = [zlib.compress(bytes([10 + n]) * 256) for n in range(4)]
+    places = [8 + sum(map(len, packed[:n])) for n in range(4)]
+    tags = tiles(16, 16, places, list(map(len, packed)))
+    image = images.decode_image(tiff(*tags, data=b''.join(packed), order=order))
+    assert image.shape == (20, 20, 3)
+    assert image[::19, ::19, 0].tolist() == [[10, 11], [12, 13]]
+
+
+@pytest.mark.parametrize('compression', ['raw', 'tiff_lzw', 'packbits', 'jpeg'])
+@pytest.mark.parametrize('big', [False, True])
+def test_tiff_files_of_any_compression_are_read(compression, big, coffee):
+    stream = io.BytesIO()
+    picture = Image.fromarray(coffee)
+    picture.save(stream, 'TIFF', compression=compression, big_tiff=big, save_all=True,
+                 append_images=[picture.rotate(180)])  # fmt: skip
+    stream.seek(0)
+    turned = images.read_image_from(stream, 1)[::-1, ::-1].astype(int)
+    assert np.abs(turned - coffee).mean() < 5
+
+
+@pytest.mark.parametrize(
+    ('data', 'words'),
+    [
+        (tiff(*tiles(10**7, 16, [8] * 2)), '10000000 x 32 pixels'),  # took 50 s, from 24 KB
+        (tiff(*tiles(32_000, 32_000, [8], [9])), '32000 x 32000 pixels'),  # took 2 GB
+        (tiff(*tiles(16, 0)), 'no size'),
+        (tiff(*tiles(16, 16)[1:]), 'no size'),
+        (tiff(*tiles(10**7, 16, kind=17)), 'no number'),  # libtiff reads these, Pillow does not
+        (tiff(*tiles(10**7, 16, kind=17), *tiles(16, 16)), 'no number'),
+        (tiff(*tiles(10**7, 16), *tiles(16, 16)), 'twice'),
+        (tiff(*tiles(16, 16), (273, 4, [8])), 'both strips and tiles'),
+        (tiff((273, 4, [8, 8] * 99), (278, 4, [10]), compression=1), 'than its size needs'),
+        (tiff((273, 4, [8] * 20), (278, 4, [1]), (279, 4, [10**8] * 20)), 'more bytes than a'),
+        (tiff((273, 4, [8] * 200_001), (278, 4, [1]), side=10**6), 'more than 200000 strips'),
+        (tiff(*[(1000, 4, [0])] * 5000), 'more than the limit of 4096'),
+        (tiff(*tiles(16, 16), bits=65_535), 'more than 64 bits'),
+        (tiff(*tiles(16, 16))[:-60], 'cut off'),
+        (b'MM\0+' + tiff(*tiles(16, 16))[4:], 'little-endian'),
+    ],
+    ids=lambda value: value if isinstance(value, str) else '',
+)
+def test_a_tiff_that_unpacks_to_more_than_it_shows_is_refused(data, words, monkeypatch):
+    monkeypatch.setattr(images.Image, 'open', lambda *_, **__: pytest.fail('it was opened'))
+    with pytest.raises(ImageError, match=words):
+        images.decode_image(data)
+
+
+def test_the_tiles_of_a_far_page_are_looked_at_as_well(monkeypatch):
+    data = tiff(*tiles(16, 16))
+    page = data.index(struct.pack('<HHL', 256, 4, 1)) - 2
+    far = len(data)
+    end = page + 2 + 12 * 9
+    data = data[:end] + struct.pack('<L', far) + data[end + 4 :]
+    data += tiff_page([(256, 4, [20]), (257, 4, [20]), *tiles(10**7, 16, [8] * 2)], far)
+    monkeypatch.setattr(images.Image, 'open', lambda *_, **__: pytest.fail('it was opened'))
+    with pytest.raises(ImageError, match='10000000 x 32 pixels'):
+        images.read_image_from(io.BytesIO(data), 1)
+
+
+def test_pillow_writes_nothing_about_pictures(tmp_path):
+    """In a process of its own, because pytest has filters of its own for warnings."""
+    outside = [(1000 + n, 4, [0, 0]) for n in range(50)]  # their values are behind the end
+    strip = (273, 4, [8]), (279, 4, [400])
+    cut = tiff(*strip, *outside, compression=1, data=bytes(400))[: -8 * 50]
+    many_samples = tiff(*strip, (277, 3, [9]), compression=1, data=bytes(400))
+    large = io.BytesIO()
+    Image.new('1', (10_000, 10_000)).save(large, 'PNG')  # Pillow warns of such a size
+    for n, data in enumerate((cut, many_samples, large.getvalue())):
+        (tmp_path / str(n)).write_bytes(data)
+    code = """
+import sys
+from niom_ros.matching.images import ImageError, read_image
+for file in sys.argv[1:] * 2:
+    try:
+        print(read_image(file).shape)
+    except ImageError as error:
+        print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, '-W', 'default', '-c', code, *sorted(tmp_path.iterdir())],
+        capture_output=True, text=True, check=True, cwd=CLONE,
+    )  # fmt: skip
+    assert '(20, 20, 3)' in done.stdout
+    assert 'not an image' in done.stdout
+    assert 'than the limit of 50 million' in done.stdout
+    assert 'PIL' not in done.stderr and 'samples' not in done.stderr
+
+
 @pytest.mark.parametrize('name', ['JPEG', 'MPO'])  # the latter has a second picture behind it
 def test_a_jpeg_with_scans_without_end_is_refused(name, coffee):
     stream = io.BytesIO()
@@ -200,6 +323,37 @@ def test_a_far_page_of_an_animation_is_refused_before_it_is_decoded(tmp_path):
     assert images.read_image(tmp_path / 'a.gif', 2)[0, 0, 0] == 180
     with pytest.raises(ImageError, match='too far into an animation'):
         images.read_image(tmp_path / 'a.gif', 501)
+
+
+def growing_gif(*sides):
+    """Return an animation whose frames are larger than its first one."""
+    data = b'GIF89a' + struct.pack('<HHBBB', 1, 1, 0x80, 0, 0) + bytes(range(6))
+    for side in sides:
+        stream = io.BytesIO()
+        Image.new('P', (side, side)).save(stream, 'GIF')
+        frame = stream.getvalue()
+        data += frame[frame.index(b',' + struct.pack('<HHHH', 0, 0, side, side)) : -1]
+    return data + b';'
+
+
+@pytest.mark.parametrize(
+    ('sides', 'words'),
+    [((1, 8000, 1), '8000 x 8000 pixels'), ((1, *[1000] * 9), 'too far into an animation')],
+)
+def test_an_animation_that_grows_is_refused_before_it_is_decoded(sides, words, monkeypatch):
+    monkeypatch.setattr(images, 'MOST_ANIMATED_PIXELS', 7 * 10**6)
+    data = growing_gif(*sides)
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.size == (1, 1)
+    load = GifImageFile.load
+    decoded = []
+    monkeypatch.setattr(
+        GifImageFile, 'load', lambda image: decoded.append(image.size) or load(image)
+    )
+    with pytest.raises(ImageError, match=words):
+        images.read_image_from(io.BytesIO(data), len(sides) - 1)
+    assert set(decoded) == {(1, 1)}
+    assert images.read_image_from(io.BytesIO(data), 0).shape == (1, 1, 3)
 
 
 @pytest.mark.parametrize('suffix', ['tif', 'gif', 'png'])

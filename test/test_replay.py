@@ -461,6 +461,43 @@ def test_unpacking_is_bounded(compress, decompressor):
         unpacked(packed, decompressor, 999)
     with pytest.raises(ReaderError, match='cut off'):
         unpacked(packed[:-8], decompressor, 1000)
+    assert unpacked(compress(b'a') * 1000, decompressor, 1000) == b'a' * 1000
+    with pytest.raises(ReaderError, match='more than 1000 compressed frames'):
+        unpacked(compress(b'') * 1001, decompressor, 1000)
+
+
+@pytest.mark.parametrize('piece', [1, 7, 1000])
+@pytest.mark.parametrize(
+    ('compress', 'decompressor'),
+    [
+        (decompression.zstd.compress, decompression.zstd.ZstdDecompressor),
+        (lz4.frame.compress, lz4.frame.LZ4FrameDecompressor),
+    ],
+)
+def test_unpacking_goes_on_across_pieces(compress, decompressor, piece, monkeypatch):
+    """Also across the end of a frame; each piece is copied once, not all that is left."""
+    content = np.random.default_rng(1).integers(0, 99, 5000).astype(np.uint8).tobytes()
+    packed = compress(content[:3000]) + compress(b'') + compress(content[3000:])
+    given = []
+
+    class Watched:
+        def __init__(self):
+            self._frame = decompressor()
+
+        def __getattr__(self, name):
+            return getattr(self._frame, name)
+
+        def decompress(self, data, most):
+            given.append(len(data))
+            return self._frame.decompress(data, most)
+
+    monkeypatch.setattr(decompression, 'PIECE', piece)
+    assert unpacked(packed, Watched, 5000) == content
+    assert max(given) == piece
+    with pytest.raises(ReaderError, match='more than the 4999 bytes'):
+        unpacked(packed, decompressor, 4999)
+    with pytest.raises(ReaderError, match='cut off'):
+        unpacked(packed[:-8], decompressor, 5000)
 
 
 @pytest.mark.parametrize(

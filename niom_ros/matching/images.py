@@ -1,6 +1,7 @@
 """Pictures in memory: RGB arrays of height x width x 3, uint8, and how files become that."""
 
 import io
+import logging
 from pathlib import Path
 from typing import BinaryIO
 import warnings
@@ -10,6 +11,7 @@ from PIL import Image
 from PIL import ImageOps
 
 from niom_ros.errors import UserError
+from niom_ros.matching.tiff_layout import sizes_with_tiles
 from niom_ros.named_files import FileRefused
 from niom_ros.named_files import LARGEST_FILE
 from niom_ros.named_files import opened_file
@@ -23,6 +25,11 @@ MOST_ANIMATED_PIXELS = 500_000_000  # of the frames before the one that is wante
 
 # Pillow knows many more; some of them start other programs.
 FORMATS = ('PNG', 'JPEG', 'WEBP', 'TIFF', 'BMP', 'GIF', 'PPM')
+
+# What is wrong with a picture is said by an ImageError. Pillow would also write to stderr about
+# every tag of every frame, by warnings and by its log. Set once: threads share the filters.
+warnings.filterwarnings('ignore', module=r'PIL\.')
+logging.getLogger('PIL').addHandler(logging.NullHandler())
 
 
 class ImageError(UserError):
@@ -72,17 +79,18 @@ def decode_image(data: bytes) -> np.ndarray:
 
 def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.ndarray:
     """Decode a picture, once it is known to be neither too large nor of a strange format."""
+    if page > MOST_PAGES:
+        raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
     try:
         check_beginning(source)
-        # The size is checked below, with our own limit: Pillow's warning would only add noise.
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', Image.DecompressionBombWarning)
-            with Image.open(source, formats=FORMATS) as image:
-                check_size(*image.size)
-                check_scans(source)
-                go_to_page(image, page)
-                check_size(*image.size)
-                return to_rgb(ImageOps.exif_transpose(image) if as_the_camera_was_held else image)
+        for width, height in sizes_with_tiles(source, page):
+            check_size(width, height)
+        with Image.open(source, formats=FORMATS) as image:
+            check_size(*image.size)
+            check_scans(source)
+            go_to_page(image, page)
+            check_size(*image.size)
+            return to_rgb(ImageOps.exif_transpose(image) if as_the_camera_was_held else image)
     except ImageError:
         raise
     except EOFError:
@@ -135,12 +143,15 @@ def check_scans(source: BinaryIO) -> None:
 
 
 def go_to_page(image: Image.Image, page: int) -> None:
-    """Turn to a page; an animation is decoded frame by frame up to it."""
-    if page > MOST_PAGES:
-        raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
-    width, height = image.size
-    if image.format != 'TIFF' and page * width * height > MOST_ANIMATED_PIXELS:
-        raise ImageError(f'page {page} is too far into an animation: save it as a picture')
+    """Turn to a page; an animation is decoded frame by frame up to it, and may grow on the way."""
+    decoded_pixels = 0
+    for turned in range(page if image.format != 'TIFF' else 0):
+        pixels = image.width * image.height
+        if decoded_pixels + (page - turned) * pixels > MOST_ANIMATED_PIXELS:
+            raise ImageError(f'page {page} is too far into an animation: save it as a picture')
+        image.seek(turned + 1)  # decodes the frame before, whose size has been checked
+        check_size(*image.size)
+        decoded_pixels += pixels
     image.seek(page)
 
 

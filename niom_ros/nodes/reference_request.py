@@ -72,8 +72,10 @@ def check_request(request: SetReference.Request) -> None:
 def given_reference(request: SetReference.Request, picture: ReferencePicture) -> GivenReference:
     """Return the reference that a request gives, with the picture that it asks for."""
     size = picture.image.shape[1], picture.image.shape[0]
+    # A view would keep its whole message, which can have far more bytes than the picture.
+    image = picture.image if picture.image.flags.owndata else picture.image.copy()
     return GivenReference(
-        picture.image,
+        image,
         id=request.id or 'default',
         label=request.label,
         drawing=KINDS.get(request.kind),

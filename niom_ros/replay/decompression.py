@@ -24,21 +24,32 @@ else:
     from backports import zstd
 
 MOST_UNPACKED = 500_000_000  # bytes of a chunk or a message; recorders write chunks of megabytes
+MOST_FRAMES = 1000  # compressed ones of a chunk or a message; recorders write one
+PIECE = 1_000_000  # bytes that are unpacked at once
 MOST_OF_DISK = 0.5  # of what is free where files that are compressed as a whole are unpacked
 
 
 def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
     """Return what one or more compressed frames hold; refuse more than so many bytes."""
-    parts, left = [], most
-    while data:
+    parts: list[bytes] = []
+    place, left, frames = 0, most, 0
+    while place < len(data):
+        frames += 1
+        if frames > MOST_FRAMES:
+            raise ReaderError(f'it has more than {MOST_FRAMES} compressed frames')
         frame = decompressor()
-        parts.append(frame.decompress(data, left + 1))
-        left -= len(parts[-1])
-        if left < 0:
-            raise ReaderError(f'it unpacks to more than the {most} bytes that it may have')
-        if not frame.eof:
-            raise ReaderError('its compressed data is cut off')
-        data = frame.unused_data or b''
+        while not frame.eof:
+            # In pieces, because a frame that ends copies what it was given beyond its end.
+            given = data[place : place + PIECE] if frame.needs_input else b''
+            part = frame.decompress(given, left + 1)
+            if not (given or part or frame.eof):
+                raise ReaderError('its compressed data is cut off')
+            place += len(given)
+            parts.append(part)
+            left -= len(part)
+            if left < 0:
+                raise ReaderError(f'it unpacks to more than the {most} bytes that it may have')
+        place -= len(frame.unused_data or b'')
     return b''.join(parts)
 
 
