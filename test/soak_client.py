@@ -160,9 +160,9 @@ def parameters(client: Client) -> Iterator[None]:
 def pictures(client: Client) -> Iterator[None]:
     """Look at pictures, and away again."""
     for topic in itertools.cycle(PICTURES):
-        client.look(topic, 2.0)
+        client.look(topic, 3.0)
         client.call(ListReferences, 'list_references')
-        client.rest(1.5)
+        client.rest(0.5)
         yield
 
 
