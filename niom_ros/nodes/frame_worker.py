@@ -78,6 +78,7 @@ class Frame:
     no_camera: str = ''
     references: tuple[NamedReference, ...] = ()
     tracked: Tracked | None = None  # where the reference is, if it is being followed
+    matched_stamp: Time | None = None  # of the full match that this rests on
 
     @property
     def rotation(self) -> Rotation:
@@ -229,7 +230,10 @@ class FrameWorker:
             self._forget('tracking failed')
             return replace(frame, image=None, upright=None, answer=self._fault(error))
         known = any(named.revision == tracked.revision for named in frame.references)
-        return replace(frame, tracked=tracked if known else None)
+        stamp = self._stamps.get(tracked.matched_stamp)
+        if not known or (tracked.found and stamp is None):  # it is being forgotten just now
+            return frame
+        return replace(frame, tracked=tracked, matched_stamp=stamp)
 
     def _try_followed(self, frame: Frame) -> Guidance:
         try:
@@ -262,8 +266,7 @@ class FrameWorker:
             frame.live.options,
             frame.no_camera,
         )
-        stamp = self._stamps.get(tracked.matched_stamp, Time())
-        return replace(guidance, matched_stamp=stamp)
+        return replace(guidance, matched_stamp=frame.matched_stamp)
 
     def _why_stuck(self) -> str:
         """Say that the full match under way does not end, '' if it may still."""
