@@ -24,6 +24,8 @@ from niom_ros.guidance.landmarks import Landmark
 from niom_ros.guidance.references import BadReference
 from niom_ros.guidance.references import GivenReference
 from niom_ros.guidance.references import marked_object
+from niom_ros.guidance.references import MOST_LANDMARKS
+from niom_ros.guidance.references import MOST_OBJECTS
 from niom_ros.matching.geometry import Box
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
@@ -294,9 +296,37 @@ def test_two_files_for_one_name_are_both_listed(tmp_path):
 
 def test_a_huge_file_is_not_read(tmp_path):
     file = tmp_path / 'huge.yaml'
-    file.write_bytes(b'a' * 2_000_000)
-    with pytest.raises(BadReference, match='more than 1000000 bytes'):
+    file.write_bytes(b'a' * 2_000_001)
+    with pytest.raises(BadReference, match='more than 2000000 bytes'):
         read_reference(file)
+
+
+def test_the_longest_description_that_is_taken_comes_back(tmp_path):
+    longest = '\U00020000' * 252  # of characters, each of four bytes
+    place = 1 / 3 + 1e-17
+    reference = GivenReference(
+        PICTURE,
+        longest,
+        label=longest,
+        objects=tuple(
+            marked_object(f'{n:04}{longest}', place, place, place, place, (60, 40))
+            for n in range(MOST_OBJECTS)
+        ),
+        landmarks=tuple(Landmark(f'{n:04}{longest}', place, place) for n in range(MOST_LANDMARKS)),
+    )
+    file = ReferenceFolder(tmp_path).write(reference)
+    assert file.stat().st_size > 1_000_000
+    assert_same(read_reference(file), reference)
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
+    folder = ReferenceFolder(tmp_path)
+    file = folder.write(full_reference(label='short'))
+    monkeypatch.setattr('niom_ros.guidance.folder.LARGEST_YAML', file.stat().st_size)
+    folder.write(full_reference(label='equal'))
+    with pytest.raises(FolderError, match='use shorter names'):
+        folder.write(full_reference(label='longer'))
+    assert read_reference(file).label == 'equal'
 
 
 def test_a_name_that_looks_like_a_number_is_text(tmp_path):

@@ -55,7 +55,7 @@ YAML_SUFFIXES = ('.yaml', '.yml')
 PICTURE_FIELDS = ('image', 'mask')
 LOCK = '.lock'
 LONGEST_SELECTED = 2000  # bytes; a name has at most 256 characters
-LARGEST_YAML = 1_000_000  # bytes
+LARGEST_YAML = 2_000_000  # bytes; the most that a reference may say takes 1.2 million
 DEEPEST_YAML = 20  # brackets in brackets; a description has three
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
@@ -148,8 +148,13 @@ class ReferenceFolder:
             described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
             if given.mask is not None:
                 described['mask'] = f'{PICTURES}/{write_picture(pictures, given.id, given.mask)}'
-            content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
-            write_atomically(former.file, content.encode())
+            content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode()
+            if len(content) > LARGEST_YAML:
+                raise FolderError(
+                    f"'{given.id}' cannot be kept: its description has more than {LARGEST_YAML} "
+                    'bytes, and would not be read again: use shorter names'
+                )
+            write_atomically(former.file, content)
         except OSError as error:
             raise self._unwritable(error) from None
         written = {self.path / described[field] for field in PICTURE_FIELDS if field in described}
