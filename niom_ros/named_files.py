@@ -82,12 +82,17 @@ def opened_file(
     path = Path(name)
     try:
         path = path.expanduser().absolute()
+    except RuntimeError as error:
+        if allowed is None:
+            raise FileRefused(f'cannot look at {name}: {reason(error)}') from None
+        path = Path('/') / path  # like a home elsewhere: which users there are is not told
+    try:
         if allowed is not None:
             allowed.check_name(path)
-        located = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        located = located_file(path, allowed)
     except FileNotFoundError:
         raise FileRefused(f'there is no file {name} on this machine') from None
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise FileRefused(f'cannot look at {name}: {reason(error)}') from None
     try:
         link = Path(f'/proc/self/fd/{located}')
@@ -103,6 +108,16 @@ def opened_file(
         os.close(located)
     with stream:
         yield stream
+
+
+def located_file(path: Path, allowed: AllowedFolders | None) -> int:
+    """Return a descriptor that tells where a file is; why there is none is told only inside."""
+    try:
+        return os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        if allowed is not None:
+            allowed.check_place(Path(os.path.realpath(path)))
+        raise
 
 
 def check_kind(name: str | Path, state: os.stat_result, most: int) -> None:
