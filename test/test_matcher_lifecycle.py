@@ -30,6 +30,7 @@ from std_msgs.msg import Header
 from niom_ros.nodes.ros_messages import rgb_to_message
 
 MANUAL = ('-p', 'autostart:=false', *FAST)
+HOMELESS = ('-p', 'reference_folders:=[~nobody-of-this-name]')
 
 
 @pytest.fixture(scope='module')
@@ -37,7 +38,7 @@ def bench(tmp_path_factory):
     """Run a matcher that nobody started yet."""
     with ros_network() as node:
         log = tmp_path_factory.mktemp('matcher') / 'log.txt'
-        with running('matcher_node', log, *MANUAL) as process:
+        with running('matcher_node', log, *MANUAL, *HOMELESS) as process:
             bench = Bench(node, process)
             bench.log = log
             yield bench
@@ -86,6 +87,17 @@ def test_inactive_it_takes_references_but_hears_no_camera(bench, coffee):
     current = bench.set_reference(use_current_frame=True)
     assert current.error == SetReference.Response.NO_CAMERA_IMAGE
     assert 'the node is inactive and hears no camera: activate it' in current.message
+
+
+def test_without_a_home_folder_it_takes_no_files_and_says_why(bench):
+    in_state(bench, 'inactive')
+    for _ in range(2):
+        answer = bench.set_reference(path='/etc/hostname')
+        assert answer.error == SetReference.Response.BAD_REQUEST
+        assert 'takes no files (~nobody-of-this-name in reference_folders' in answer.message
+    warnings = [line for line in bench.log.read_text().splitlines() if 'name a folder' in line]
+    assert len(warnings) == 1
+    assert '~nobody-of-this-name in reference_folders is left out' in warnings[0]
 
 
 def test_active_it_matches_and_keeps_the_reference_through_a_pause(bench, coffee, scene):

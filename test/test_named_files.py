@@ -112,7 +112,7 @@ def test_it_is_not_told_which_users_there_are(folder, monkeypatch):
     assert len(answers(['~root/a.txt', '~nobody-of-this-name/a.txt'], folder)) == 1
     assert len(answers(['~root/../a.txt', '~nobody-of-this-name/../a.txt'], folder)) == 1
     with (
-        pytest.raises(FileRefused, match='home directory'),
+        pytest.raises(FileRefused, match='no such home folder'),
         opened_file('~nobody-of-this-name/a.txt'),
     ):
         pass
@@ -136,6 +136,23 @@ def test_without_folders_no_file_is_taken(folder, names):
         opened_file(folder / 'sub/a.txt', AllowedFolders.named(names)),
     ):
         pass
+
+
+@pytest.mark.parametrize('home', ['/', '//', '', '/tmp/..', '/proc/self/root', '~'])
+def test_a_home_that_is_the_whole_disk_is_no_folder_for_files(folder, monkeypatch, home):
+    monkeypatch.setenv('HOME', home)
+    with pytest.raises(FileForbidden, match=r'takes no files .*left out.*: send the picture'):
+        content(folder / 'sub/a.txt', '~')
+    both = AllowedFolders.named(['~', str(folder)])
+    assert both.folders == (folder,)
+    assert both.problem.startswith('~ in reference_folders is left out')
+    assert not AllowedFolders.named([str(folder), '/']).problem
+    assert content(folder / 'sub/a.txt', '/') == b'inside'  # if somebody wants that
+
+
+def test_a_home_that_nobody_knows_is_no_folder_for_files(folder):
+    with pytest.raises(FileForbidden, match=r'takes no files .*~nobody-of-this-name.*left out'):
+        content(folder / 'sub/a.txt', '~nobody-of-this-name')
 
 
 def test_pipes_and_devices_are_not_opened(folder, monkeypatch):

@@ -53,6 +53,8 @@ class ReferenceServices:
             (ListReferences, '~/list_references', self._list, lists),
         ):
             node.create_service(kind, name, callback, callback_group=group)
+        if problem := AllowedFolders.named(node.live.values['reference_folders']).problem:
+            node.get_logger().warning(f'{problem}: name a folder there, or none')
 
     def _answer(self, name: str, response: Answer, act: Callable[[Configured], str]) -> Answer:
         """Answer a service that changes references; a refusal says why and changes nothing."""
