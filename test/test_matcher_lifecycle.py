@@ -3,6 +3,7 @@
 import signal
 import time
 
+from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.msg import TransitionEvent
 from lifecycle_msgs.srv import ChangeState
@@ -10,6 +11,7 @@ from matcher_bench import Bench
 from matcher_bench import FAST
 from niom_ros.msg import Homography
 from niom_ros.srv import ListReferences
+from niom_ros.srv import SelectReference
 from niom_ros.srv import SetReference
 import pytest
 from rcl_interfaces.msg import Parameter
@@ -25,6 +27,7 @@ from ros_client import Inbox
 from ros_client import ros_network
 from ros_client import running
 from ros_client import spin_until
+from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.nodes.ros_messages import rgb_to_message
@@ -186,6 +189,34 @@ def test_a_parameter_that_is_not_there_is_told_with_the_one_that_may_be_meant(be
     assert not refused.successful
     assert refused.reason == "there is no parameter '': see `ros2 param list /matcher`"
     assert bench.call(ListParameters, 'list_parameters').result.names.count('') == 0
+
+
+def test_neither_a_client_nor_a_camera_can_forge_the_log(bench):
+    in_state(bench, 'active')
+    bench.wait_until_connected()
+    forged = 'x\n[INFO] FORGED\x1b[2J'
+    shown = r'x\n[INFO] FORGED\x1b[2J'
+    picture = Image(width=1, height=1, step=3, encoding=forged, data=bytes(3))
+    diagnostics = Inbox(bench.node, DiagnosticArray, '/diagnostics')
+    answers = [
+        bench.set_reference(image=picture).message,
+        bench.call(SelectReference, 'select_reference', id=forged).message,
+        bench.set_parameter(forged, 1).reason,
+        bench.set_parameter('image_transport', forged).reason,
+        bench.result_of(picture).status_message,
+        bench.set_reference(use_current_frame=True).message,
+    ]
+    for answer in answers:
+        assert shown in answer
+        assert answer.isprintable()
+    assert not bench.change_state(forged)
+    told = diagnostics.wait_for(lambda d: 'FORGED' in d.status[0].message, 'the fault').status[0]
+    assert told.message.isprintable()
+    assert all(pair.value.isprintable() for pair in told.values)
+    diagnostics.close()
+    log = bench.log.read_text()
+    assert log.count(shown) == 4  # three answers, and the transition
+    assert not any(line.startswith('[INFO] FORGED') for line in log.splitlines())
 
 
 def test_what_needs_other_networks_changes_only_while_unconfigured(bench, coffee):
