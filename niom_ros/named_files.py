@@ -34,17 +34,34 @@ class AllowedFolders:
     """Where the files must lie that others may name."""
 
     folders: tuple[Path, ...]  # absolute; may themselves be reached through links
+    problem: str = ''  # with names that were left out
 
     @classmethod
     def named(cls, names: Iterable[str]) -> 'AllowedFolders':
-        """Return the folders of these names; empty ones, of which ROS needs one, are none."""
-        return cls(tuple(Path(name).expanduser().absolute() for name in names if name))
+        """Return the folders of these names; empty ones, of which ROS needs one, are none.
+
+        Nor is a home that is the whole disk, as that of services and in containers often is: who
+        means that can write `/`.
+        """
+        folders, left_out = [], []
+        for name in filter(None, names):
+            folder = expanded(name)
+            if folder is None or (name.startswith('~') and os.path.realpath(folder) == '/'):
+                left_out.append(name)
+            else:
+                folders.append(folder.absolute())
+        problem = (
+            f'{", ".join(left_out)} in reference_folders is left out, because the user of this '
+            'node has no home folder, or the whole disk as one'
+        )
+        return cls(tuple(folders), problem if left_out else '')
 
     def check_name(self, path: Path) -> None:
         """Refuse a name that does not lie in the folders, whether there is such a file or not."""
         if not self.folders:
+            why = f' ({self.problem})' if self.problem else ''
             raise FileForbidden(
-                'this node takes no files: send the picture as image, '
+                f'this node takes no files{why}: send the picture as image, '
                 'or start the node with its folder in reference_folders'
             )
         if '..' in path.parts:
@@ -79,15 +96,19 @@ def opened_file(
     name: str | Path, allowed: AllowedFolders | None = None, most: int = LARGEST_FILE
 ) -> Iterator[BinaryIO]:
     """Open a regular file that is not too large and lies in the allowed folders, if any are."""
-    path = Path(name)
+    path = expanded(name)
+    if path is None:
+        if allowed is None:
+            raise FileRefused(f'cannot look at {name}: there is no such home folder')
+        path = Path('/', name)  # like a home elsewhere: which users there are is not told
     try:
-        path = path.expanduser().absolute()
+        path = path.absolute()
         if allowed is not None:
             allowed.check_name(path)
-        located = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        located = located_file(path, allowed)
     except FileNotFoundError:
         raise FileRefused(f'there is no file {name} on this machine') from None
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise FileRefused(f'cannot look at {name}: {reason(error)}') from None
     try:
         link = Path(f'/proc/self/fd/{located}')
@@ -103,6 +124,24 @@ def opened_file(
         os.close(located)
     with stream:
         yield stream
+
+
+def expanded(name: str | Path) -> Path | None:
+    """Return a path with a home folder in place of `~`; None: nobody knows that folder."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return None
+
+
+def located_file(path: Path, allowed: AllowedFolders | None) -> int:
+    """Return a descriptor that tells where a file is; why there is none is told only inside."""
+    try:
+        return os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        if allowed is not None:
+            allowed.check_place(Path(os.path.realpath(path)))
+        raise
 
 
 def check_kind(name: str | Path, state: os.stat_result, most: int) -> None:

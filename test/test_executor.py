@@ -136,7 +136,7 @@ def test_an_error_of_a_callback_is_told_and_others_are_called(node, capfd):
 
     def fail():
         failed.set()
-        raise ValueError('of a callback')
+        raise ValueError('of a callback\n[INFO] forged \x1b[2J')
 
     failing = node.create_timer(0.1, fail)
     node.create_timer(0.1, lambda: failed.is_set() and called.set())
@@ -144,7 +144,7 @@ def test_an_error_of_a_callback_is_told_and_others_are_called(node, capfd):
         assert heard(raised, called)
         node.destroy_timer(failing)
     assert not raised
-    assert 'ValueError: of a callback' in capfd.readouterr().err
+    assert 'ValueError: of a callback\n  [INFO] forged \\x1b[2J\n' in capfd.readouterr().err
 
 
 def test_errors_without_end_do_not_fill_the_log(node, capfd):

@@ -50,6 +50,8 @@ from niom_ros.models.store import default_folder
 from niom_ros.models.store import ModelStore
 from niom_ros.nodes import private_network
 from niom_ros.nodes.faults import explained
+from niom_ros.nodes.faults import printable
+from niom_ros.nodes.faults import printable_lines
 from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.virtual_scene import example_photo
 from niom_ros.virtual_scene import VirtualScene
@@ -178,6 +180,15 @@ def test_memory_that_runs_out_is_told_with_a_remedy_whoever_notices(exhaust):
         exhaust()
     assert explained(caught.value).startswith('out of memory: free memory, or lower')
     assert explained(ValueError('no')) == "ValueError('no')"
+
+
+def test_a_text_of_anyone_is_shown_in_one_line_without_codes_of_terminals():
+    assert printable('Gehäuse 3/4 😀') == 'Gehäuse 3/4 😀'
+    assert printable('a\nb\r\t\x1b[2J\x9b\u2028\u202e') == r'a\nb\r\t\x1b[2J\x9b\u2028\u202e'
+    assert printable('\udcff\ud800') == r'\udcff\ud800'
+    lines = printable_lines('Traceback:\n  File\nValueError: a\r\n[INFO] \x1b[2J\n')
+    assert lines == 'Traceback:\n  File\n  ValueError: a\\r\n  [INFO] \\x1b[2J'
+    assert printable_lines(lines) == lines
 
 
 def test_what_is_checked_was_said_at_all(cup_film):

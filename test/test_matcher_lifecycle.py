@@ -3,6 +3,7 @@
 import signal
 import time
 
+from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.msg import TransitionEvent
 from lifecycle_msgs.srv import ChangeState
@@ -10,6 +11,7 @@ from matcher_bench import Bench
 from matcher_bench import FAST
 from niom_ros.msg import Homography
 from niom_ros.srv import ListReferences
+from niom_ros.srv import SelectReference
 from niom_ros.srv import SetReference
 import pytest
 from rcl_interfaces.msg import Parameter
@@ -25,11 +27,13 @@ from ros_client import Inbox
 from ros_client import ros_network
 from ros_client import running
 from ros_client import spin_until
+from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.nodes.ros_messages import rgb_to_message
 
 MANUAL = ('-p', 'autostart:=false', *FAST)
+HOMELESS = ('-p', 'reference_folders:=[~nobody-of-this-name]')
 
 
 @pytest.fixture(scope='module')
@@ -37,7 +41,7 @@ def bench(tmp_path_factory):
     """Run a matcher that nobody started yet."""
     with ros_network() as node:
         log = tmp_path_factory.mktemp('matcher') / 'log.txt'
-        with running('matcher_node', log, *MANUAL) as process:
+        with running('matcher_node', log, *MANUAL, *HOMELESS) as process:
             bench = Bench(node, process)
             bench.log = log
             yield bench
@@ -86,6 +90,17 @@ def test_inactive_it_takes_references_but_hears_no_camera(bench, coffee):
     current = bench.set_reference(use_current_frame=True)
     assert current.error == SetReference.Response.NO_CAMERA_IMAGE
     assert 'the node is inactive and hears no camera: activate it' in current.message
+
+
+def test_without_a_home_folder_it_takes_no_files_and_says_why(bench):
+    in_state(bench, 'inactive')
+    for _ in range(2):
+        answer = bench.set_reference(path='/etc/hostname')
+        assert answer.error == SetReference.Response.BAD_REQUEST
+        assert 'takes no files (~nobody-of-this-name in reference_folders' in answer.message
+    warnings = [line for line in bench.log.read_text().splitlines() if 'name a folder' in line]
+    assert len(warnings) == 1
+    assert '~nobody-of-this-name in reference_folders is left out' in warnings[0]
 
 
 def test_active_it_matches_and_keeps_the_reference_through_a_pause(bench, coffee, scene):
@@ -174,6 +189,34 @@ def test_a_parameter_that_is_not_there_is_told_with_the_one_that_may_be_meant(be
     assert not refused.successful
     assert refused.reason == "there is no parameter '': see `ros2 param list /matcher`"
     assert bench.call(ListParameters, 'list_parameters').result.names.count('') == 0
+
+
+def test_neither_a_client_nor_a_camera_can_forge_the_log(bench):
+    in_state(bench, 'active')
+    bench.wait_until_connected()
+    forged = 'x\n[INFO] FORGED\x1b[2J'
+    shown = r'x\n[INFO] FORGED\x1b[2J'
+    picture = Image(width=1, height=1, step=3, encoding=forged, data=bytes(3))
+    diagnostics = Inbox(bench.node, DiagnosticArray, '/diagnostics')
+    answers = [
+        bench.set_reference(image=picture).message,
+        bench.call(SelectReference, 'select_reference', id=forged).message,
+        bench.set_parameter(forged, 1).reason,
+        bench.set_parameter('image_transport', forged).reason,
+        bench.result_of(picture).status_message,
+        bench.set_reference(use_current_frame=True).message,
+    ]
+    for answer in answers:
+        assert shown in answer
+        assert answer.isprintable()
+    assert not bench.change_state(forged)
+    told = diagnostics.wait_for(lambda d: 'FORGED' in d.status[0].message, 'the fault').status[0]
+    assert told.message.isprintable()
+    assert all(pair.value.isprintable() for pair in told.values)
+    diagnostics.close()
+    log = bench.log.read_text()
+    assert log.count(shown) == 4  # three answers, and the transition
+    assert not any(line.startswith('[INFO] FORGED') for line in log.splitlines())
 
 
 def test_what_needs_other_networks_changes_only_while_unconfigured(bench, coffee):

@@ -195,7 +195,7 @@ def bad_requests(tmp_path):
         ('give exactly one of image, path', answer.BAD_REQUEST, {}),
         ('exactly one of image', answer.BAD_REQUEST, {'image': picture, 'path': 'x.png'}),
         ('there is no file', answer.BAD_IMAGE, {'path': str(tmp_path / 'missing.png')}),
-        ('cannot look at', answer.BAD_IMAGE, {'path': '~no_such_user/a.png'}),
+        ('lies outside', answer.BAD_REQUEST, {'path': '~no_such_user/a.png'}),
         ('is a folder', answer.BAD_IMAGE, {'path': str(tmp_path)}),
         ('not an image of', answer.BAD_IMAGE, {'path': str(tmp_path / 'text.png')}),
         ('more pixels than', answer.BAD_IMAGE, {'path': str(tmp_path / 'large.pgm')}),

@@ -41,6 +41,16 @@ def content(path, folder, **limits):
         return stream.read()
 
 
+def answers(paths, folder):
+    """Return what is said about files that may not be named."""
+    said = set()
+    for path in paths:
+        with pytest.raises(FileForbidden) as caught:
+            content(path, folder)
+        said.add(str(caught.value))
+    return said
+
+
 def test_a_file_in_an_allowed_folder_is_opened(folder, monkeypatch):
     assert content(folder / 'sub/a.txt', folder) == b'inside'
     monkeypatch.chdir(folder)
@@ -74,13 +84,38 @@ def test_a_path_that_climbs_is_refused(folder, name):
 
 
 def test_outside_it_is_not_told_whether_a_file_exists(folder):
-    said = set()
-    for name in ('secret/a.txt', 'secret/nothing.txt', 'nowhere/a.txt', 'allowed-too/a.txt'):
-        with pytest.raises(FileForbidden) as caught:
-            content(folder.parent / name, folder)
-        said.add(str(caught.value))
+    names = ('secret/a.txt', 'secret/nothing.txt', 'nowhere/a.txt', 'allowed-too/a.txt')
+    said = answers([folder.parent / name for name in names], folder)
     assert len(said) == 1
     assert str(folder) in said.pop()
+
+
+def test_behind_a_link_it_is_not_told_either(folder):
+    secret = folder.parent / 'secret'
+    (secret / 'loop').symlink_to('loop')
+    (folder / 'out').symlink_to(secret)
+    (folder / 'nothing.txt').symlink_to(secret / 'nothing.txt')
+    names = ('out/a.txt', 'out/nothing.txt', 'out/a.txt/below', 'out/loop', 'nothing.txt')
+    assert len(answers([folder / name for name in names], folder)) == 1
+    (folder / '.ssh').mkdir()
+    (folder / '.ssh/key').write_text('key')
+    (folder / 'keys').symlink_to('.ssh')
+    hidden = answers([folder / 'keys/key', folder / 'keys/nothing'], folder)
+    assert len(hidden) == 1
+    assert 'hidden' in hidden.pop()
+    with pytest.raises(FileRefused, match='there is no file'):
+        content(folder / 'sub/nothing.txt', folder)
+
+
+def test_it_is_not_told_which_users_there_are(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert len(answers(['~root/a.txt', '~nobody-of-this-name/a.txt'], folder)) == 1
+    assert len(answers(['~root/../a.txt', '~nobody-of-this-name/../a.txt'], folder)) == 1
+    with (
+        pytest.raises(FileRefused, match='no such home folder'),
+        opened_file('~nobody-of-this-name/a.txt'),
+    ):
+        pass
 
 
 def test_what_is_hidden_stays_hidden_unless_its_folder_is_named(folder):
@@ -101,6 +136,23 @@ def test_without_folders_no_file_is_taken(folder, names):
         opened_file(folder / 'sub/a.txt', AllowedFolders.named(names)),
     ):
         pass
+
+
+@pytest.mark.parametrize('home', ['/', '//', '', '/tmp/..', '/proc/self/root', '~'])
+def test_a_home_that_is_the_whole_disk_is_no_folder_for_files(folder, monkeypatch, home):
+    monkeypatch.setenv('HOME', home)
+    with pytest.raises(FileForbidden, match=r'takes no files .*left out.*: send the picture'):
+        content(folder / 'sub/a.txt', '~')
+    both = AllowedFolders.named(['~', str(folder)])
+    assert both.folders == (folder,)
+    assert both.problem.startswith('~ in reference_folders is left out')
+    assert not AllowedFolders.named([str(folder), '/']).problem
+    assert content(folder / 'sub/a.txt', '/') == b'inside'  # if somebody wants that
+
+
+def test_a_home_that_nobody_knows_is_no_folder_for_files(folder):
+    with pytest.raises(FileForbidden, match=r'takes no files .*~nobody-of-this-name.*left out'):
+        content(folder / 'sub/a.txt', '~nobody-of-this-name')
 
 
 def test_pipes_and_devices_are_not_opened(folder, monkeypatch):

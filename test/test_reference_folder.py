@@ -18,12 +18,15 @@ import yaml
 from niom_ros.errors import UserError
 from niom_ros.guidance.folder import FolderError
 from niom_ros.guidance.folder import quoted
+from niom_ros.guidance.folder import read_description
 from niom_ros.guidance.folder import read_reference
 from niom_ros.guidance.folder import ReferenceFolder
 from niom_ros.guidance.landmarks import Landmark
 from niom_ros.guidance.references import BadReference
 from niom_ros.guidance.references import GivenReference
 from niom_ros.guidance.references import marked_object
+from niom_ros.guidance.references import MOST_LANDMARKS
+from niom_ros.guidance.references import MOST_OBJECTS
 from niom_ros.matching.geometry import Box
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
@@ -274,6 +277,70 @@ def test_what_was_removed_or_replaced_does_not_come_back(tmp_path):
     assert folder.files() == [('cup', tmp_path / 'mine.yaml')]
 
 
+@pytest.fixture
+def read_files(monkeypatch):
+    """Return the names of descriptions, as they are read."""
+    names = []
+
+    def read(file):
+        names.append(file.name)
+        return read_description(file)
+
+    monkeypatch.setattr('niom_ros.guidance.folder.read_description', read)
+    return names
+
+
+def test_a_change_does_not_read_what_stayed_the_same(tmp_path, read_files):
+    folder = ReferenceFolder(tmp_path)
+    for name in 'abcdef':
+        folder.write(GivenReference(PICTURE, name))
+    folder.remove('a')
+    folder.remove('b')
+    assert read_files == [f'{name}.yaml' for name in 'abcdef']
+    assert names_in(folder) == ['c', 'd', 'e', 'f']
+    # One that came back may say something else.
+    folder.write(GivenReference(PICTURE, 'a'))
+    assert names_in(folder) == ['a', 'c', 'd', 'e', 'f']
+    assert read_files[6:] == ['a.yaml']
+
+
+@pytest.mark.parametrize('way', ['in place', 'renamed', 'old time', 'link'])
+def test_what_a_person_changes_meanwhile_is_read(tmp_path, way):
+    folder = ReferenceFolder(tmp_path)
+    file, picture = tmp_path / 'mine.yaml', tmp_path / 'page.png'
+    cv2.imwrite(str(picture), PICTURE)
+    file.write_text('id: old\nimage: none.png')
+    assert sorted(names_in(folder)) == ['old', 'page']
+    time.sleep(0.02)  # longer than file systems count as one moment
+    target = file if way in ('in place', 'old time') else tmp_path / 'other'
+    before = file.stat()
+    target.write_text('id: new\nimage: page.png')
+    if way == 'old time':
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    elif way == 'renamed':
+        target.rename(file)
+    elif way == 'link':
+        file.unlink()
+        file.symlink_to(target)
+    assert names_in(folder) == ['new']
+    folder.write(GivenReference(PICTURE, 'page'))
+    folder.remove('page')
+    assert picture.exists()
+
+
+def test_a_description_that_could_not_be_read_is_tried_again(tmp_path, monkeypatch):
+    (tmp_path / 'mine.yaml').write_text('id: cup\nimage: a.png')
+    folder = ReferenceFolder(tmp_path)
+
+    def fails(_):
+        raise BadReference('too many open files')
+
+    with monkeypatch.context() as patched:
+        patched.setattr('niom_ros.guidance.folder.read_description', fails)
+        assert names_in(folder) == ['mine']
+    assert names_in(folder) == ['cup']
+
+
 def test_only_one_process_writes(tmp_path):
     first, second = ReferenceFolder(tmp_path / 'a'), ReferenceFolder(tmp_path / 'a')
     first.claim()
@@ -294,9 +361,37 @@ def test_two_files_for_one_name_are_both_listed(tmp_path):
 
 def test_a_huge_file_is_not_read(tmp_path):
     file = tmp_path / 'huge.yaml'
-    file.write_bytes(b'a' * 2_000_000)
-    with pytest.raises(BadReference, match='more than 1000000 bytes'):
+    file.write_bytes(b'a' * 2_000_001)
+    with pytest.raises(BadReference, match='more than 2000000 bytes'):
         read_reference(file)
+
+
+def test_the_longest_description_that_is_taken_comes_back(tmp_path):
+    longest = '\U00020000' * 252  # of characters, each of four bytes
+    place = 1 / 3 + 1e-17
+    reference = GivenReference(
+        PICTURE,
+        longest,
+        label=longest,
+        objects=tuple(
+            marked_object(f'{n:04}{longest}', place, place, place, place, (60, 40))
+            for n in range(MOST_OBJECTS)
+        ),
+        landmarks=tuple(Landmark(f'{n:04}{longest}', place, place) for n in range(MOST_LANDMARKS)),
+    )
+    file = ReferenceFolder(tmp_path).write(reference)
+    assert file.stat().st_size > 1_000_000
+    assert_same(read_reference(file), reference)
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
+    folder = ReferenceFolder(tmp_path)
+    file = folder.write(full_reference(label='short'))
+    monkeypatch.setattr('niom_ros.guidance.folder.LARGEST_YAML', file.stat().st_size)
+    folder.write(full_reference(label='equal'))
+    with pytest.raises(FolderError, match='use shorter names'):
+        folder.write(full_reference(label='longer'))
+    assert read_reference(file).label == 'equal'
 
 
 def test_a_name_that_looks_like_a_number_is_text(tmp_path):

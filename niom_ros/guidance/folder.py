@@ -24,6 +24,7 @@ import re
 import stat
 from typing import Any
 from typing import IO
+from typing import TypeAlias
 from urllib.parse import quote
 
 import cv2
@@ -55,13 +56,16 @@ YAML_SUFFIXES = ('.yaml', '.yml')
 PICTURE_FIELDS = ('image', 'mask')
 LOCK = '.lock'
 LONGEST_SELECTED = 2000  # bytes; a name has at most 256 characters
-LARGEST_YAML = 1_000_000  # bytes
+LARGEST_YAML = 2_000_000  # bytes; the most that a reference may say takes 1.2 million
 DEEPEST_YAML = 20  # brackets in brackets; a description has three
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
     'id', 'label', 'kind', 'image', 'page', 'page_dpi', 'mask', 'region', 'objects', 'landmarks',
     'physical_width',
 )  # fmt: skip
+
+
+FileState: TypeAlias = tuple[int, ...]
 
 
 class FolderError(UserError):
@@ -83,6 +87,8 @@ class ReferenceFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).expanduser().absolute()
         self._lock: IO[bytes] | None = None
+        # What YAML files say, and their state when they were read.
+        self._known: dict[Path, tuple[FileState, Entry]] = {}
 
     def claim(self) -> None:
         """Become the only one who writes here, creating the folder if it is missing."""
@@ -110,7 +116,7 @@ class ReferenceFolder:
         return [(entry.name, entry.file) for entry in self._entries()]
 
     def _entries(self) -> list[Entry]:
-        """Read what is here, each file once."""
+        """Return what is here; only files that are new or changed are read."""
         try:
             files = sorted(self.path.iterdir())
         except OSError as error:
@@ -118,13 +124,26 @@ class ReferenceFolder:
                 f'the reference_folder {self.path} cannot be read ({reason(error)}): '
                 'name a folder that exists'
             ) from None
-        entries = [entry_in(file) for file in files if file.suffix in YAML_SUFFIXES]
+        described_in = [file for file in files if file.suffix in YAML_SUFFIXES]
+        self._known = {file: self._known[file] for file in described_in if file in self._known}
+        entries = [self._entry_in(file) for file in described_in]
         taken = {entry.name for entry in entries}
         described = {picture for entry in entries for picture in entry.pictures}
         for file in files:
             if is_image(file) and file not in described and file.stem not in taken:
                 entries.append(Entry(file.stem, file))
         return entries
+
+    def _entry_in(self, file: Path) -> Entry:
+        """Return what a YAML file says about its reference, as far as it can be read."""
+        try:
+            state = state_of(file)  # before it is read: what changes meanwhile is read again
+            known = self._known.get(file)
+            if known is None or known[0] != state:
+                known = self._known[file] = state, read_entry(file)
+            return known[1]
+        except (OSError, UserError):  # not remembered: perhaps it can be read the next time
+            return Entry(file.stem, file)
 
     def selected(self) -> str:
         """Return the name of the reference that was looked for last, '' if that is not known."""
@@ -148,8 +167,13 @@ class ReferenceFolder:
             described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
             if given.mask is not None:
                 described['mask'] = f'{PICTURES}/{write_picture(pictures, given.id, given.mask)}'
-            content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
-            write_atomically(former.file, content.encode())
+            content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode()
+            if len(content) > LARGEST_YAML:
+                raise FolderError(
+                    f"'{given.id}' cannot be kept: its description has more than {LARGEST_YAML} "
+                    'bytes, and would not be read again: use shorter names'
+                )
+            write_atomically(former.file, content)
         except OSError as error:
             raise self._unwritable(error) from None
         written = {self.path / described[field] for field in PICTURE_FIELDS if field in described}
@@ -388,12 +412,15 @@ def beside(file: Path, name: Any) -> Path:
     return file.parent / name
 
 
-def entry_in(file: Path) -> Entry:
-    """Return what a YAML file says about its reference, as far as it can be read."""
-    try:
-        described = read_description(file)
-    except UserError:
-        return Entry(file.stem, file)
+def state_of(file: Path) -> FileState:
+    """Return what changes with the content of a file, whoever writes it and however."""
+    state = file.stat()
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+
+def read_entry(file: Path) -> Entry:
+    """Return what a YAML file says about its reference."""
+    described = read_description(file)
     name = described.get('id')
     name = name if isinstance(name, str) else ''
     pictures = (described.get(field) for field in PICTURE_FIELDS)

@@ -11,6 +11,7 @@ from rclpy.node import Node
 from rclpy.service import Service
 
 from niom_ros.nodes.faults import explained
+from niom_ros.nodes.faults import printable
 
 LONGEST_NAME = 100  # characters of a name that is not known
 
@@ -65,7 +66,7 @@ def refusal(response: Any, reason: str) -> Any:
 
 def why_unknown(node: Node, name: str) -> str:
     """Say what to do about the name of a parameter that a node does not have."""
-    name = name[:LONGEST_NAME]
+    name = printable(name[:LONGEST_NAME])
     alike = difflib.get_close_matches(name, node.get_parameters_by_prefix(''), 1)
     guess = f'maybe {alike[0]}, ' if alike else ''
     known = f'ros2 param list {node.get_fully_qualified_name()}'

@@ -12,6 +12,7 @@ import torch
 
 from niom_ros.matching.geometry import Status
 from niom_ros.nodes.camera_input import CameraInput
+from niom_ros.nodes.faults import printable
 from niom_ros.nodes.statistics import Summary
 
 RECENT_FAULT = 10.0  # seconds for which a fault is a warning
@@ -156,4 +157,4 @@ def status(
 
 def key_values(pairs: Iterable[tuple[str, object]]) -> list[KeyValue]:
     """Return names and values as diagnostics carry them."""
-    return [KeyValue(key=key, value=str(value)) for key, value in pairs]
+    return [KeyValue(key=key, value=printable(str(value))) for key, value in pairs]

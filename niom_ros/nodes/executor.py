@@ -9,7 +9,7 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.logging import get_logger
 
-from niom_ros.nodes.faults import printable
+from niom_ros.nodes.faults import printable_lines
 
 LOG_PAUSE = 1.0  # seconds between two reports
 
@@ -78,4 +78,5 @@ class Executor(MultiThreadedExecutor):
 
     def _report(self) -> None:
         if self.context.ok():  # else it ends, and nothing can be published any more
-            self._log.error(printable(traceback.format_exc()), throttle_duration_sec=LOG_PAUSE)
+            fault = printable_lines(traceback.format_exc())
+            self._log.error(fault, throttle_duration_sec=LOG_PAUSE)

@@ -15,5 +15,17 @@ def explained(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text that messages and logs can carry: names of files may be no valid text."""
-    return text.encode(errors='backslashreplace').decode()
+    """Return a text in one line, with escapes for what could forge a log or steer a terminal.
+
+    Clients and cameras send line breaks and codes of terminals; names of files may be no text.
+    """
+    if text.isprintable():
+        return text
+    return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return several lines likewise, indented so that none looks like an entry of its own."""
+    first, *others = map(printable, text.split('\n'))
+    indented = (line if line.startswith(' ') else f'  {line}' for line in others)
+    return '\n'.join([first, *indented]).rstrip()

@@ -19,6 +19,7 @@ from niom_ros.errors import UserError
 from niom_ros.freed_memory import keep_freed_memory
 from niom_ros.nodes.answered_services import answer_every_request
 from niom_ros.nodes.executor import Executor
+from niom_ros.nodes.faults import printable_lines
 
 PATIENCE = 0.5  # seconds for threads to finish what they are doing
 CALLBACK_THREADS = 4  # so that a service that takes long keeps no other one waiting
@@ -44,7 +45,7 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
             executor.create_task(node.start)
         executor.spin()
     except UserError as error:
-        get_logger('niom_ros').fatal(f'cannot start: {error}')
+        get_logger('niom_ros').fatal(f'cannot start: {printable_lines(str(error))}')
         code = 1
     except (KeyboardInterrupt, ExternalShutdownException):
         pass

@@ -25,6 +25,7 @@ from niom_ros.nodes.diagnostics import matching_status
 from niom_ros.nodes.diagnostics import memory
 from niom_ros.nodes.faults import explained
 from niom_ros.nodes.faults import printable
+from niom_ros.nodes.faults import printable_lines
 from niom_ros.nodes.frame_worker import FrameWorker
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare
@@ -35,6 +36,8 @@ from niom_ros.nodes.statistics import Statistics
 from niom_ros.parameters import MATCHER_PARAMETERS
 from niom_ros.parameters import Parameter
 from niom_ros.settings import SettingsError
+
+LONGEST_LABEL = 100  # characters of a transition
 
 DONE, REFUSED = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
@@ -143,7 +146,7 @@ class MatcherNode(LifecycleNode):
             act()
         except BaseException as error:  # also of a plug-in that calls sys.exit
             known = isinstance(error, UserError)
-            self._problem = printable(str(error)) if known else explained(error)
+            self._problem = printable_lines(str(error)) if known else explained(error)
             self.get_logger().error(f'cannot {what}: {self._problem}')
             self._stop()
             return REFUSED
@@ -159,6 +162,8 @@ class MatcherNode(LifecycleNode):
         change_state = service.callback
 
         def answer(request: Any, response: Any) -> Any:
+            # That of a transition that is not known goes into the log of ROS as it is.
+            request.transition.label = printable(request.transition.label[:LONGEST_LABEL])
             with self.changes:
                 return change_state(request, response)
 
@@ -236,7 +241,7 @@ class MatcherNode(LifecycleNode):
             self._diagnostics.publish(self._status())
         except Exception as error:  # a node that works must not end because of a report
             if self.context.ok():
-                self.get_logger().error(f'diagnostics failed: {error!r}')
+                self.get_logger().error(f'diagnostics failed: {explained(error)}')
 
     def _status(self) -> DiagnosticArray:
         live, configured, worker, state = self.live, self.configured, self._worker, self.state

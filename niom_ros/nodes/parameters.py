@@ -13,6 +13,7 @@ from rclpy.exceptions import InvalidParameterTypeException
 from rclpy.exceptions import InvalidParameterValueException
 from rclpy.node import Node
 
+from niom_ros.nodes.faults import printable
 from niom_ros.parameters import Parameter
 from niom_ros.settings import SettingsError
 
@@ -81,7 +82,7 @@ def refuse_wrong_values(
                 continue
             problem = known.problem_with(change.value) or why_fixed(known)
             if problem:
-                return SetParametersResult(successful=False, reason=problem)
+                return SetParametersResult(successful=False, reason=printable(problem))
         return SetParametersResult(successful=True)
 
     node.add_on_set_parameters_callback(check)

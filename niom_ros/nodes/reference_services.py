@@ -16,6 +16,7 @@ from niom_ros.named_files import AllowedFolders
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.faults import explained
 from niom_ros.nodes.faults import printable
+from niom_ros.nodes.faults import printable_lines
 from niom_ros.nodes.reference_request import check_request
 from niom_ros.nodes.reference_request import fill_answer
 from niom_ros.nodes.reference_request import given_reference
@@ -53,6 +54,8 @@ class ReferenceServices:
             (ListReferences, '~/list_references', self._list, lists),
         ):
             node.create_service(kind, name, callback, callback_group=group)
+        if problem := AllowedFolders.named(node.live.values['reference_folders']).problem:
+            node.get_logger().warning(f'{problem}: name a folder there, or none')
 
     def _answer(self, name: str, response: Answer, act: Callable[[Configured], str]) -> Answer:
         """Answer a service that changes references; a refusal says why and changes nothing."""
@@ -62,14 +65,14 @@ class ReferenceServices:
             with self._node.changes:
                 if self._node.configured is None:
                     raise NotReady(self._why_not_ready())
-                response.message = act(self._node.configured)
+                response.message = printable(act(self._node.configured))
             response.success = True
             log.info(f'{name}: {response.message}')
         except BaseException as error:  # whatever it is, the caller gets an answer
             response.success = False
             response.error, reason = refusal(error, type(response))
             if response.error == response.FAULT:
-                log.error(traceback.format_exc())
+                log.error(printable_lines(traceback.format_exc()))
             response.message = f'refused: {printable(reason)}'
             configured = self._node.configured
             if configured is not None and (selected := configured.library.selected) is not None:

@@ -10,6 +10,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.guidance.messages import image_message
+from niom_ros.nodes.faults import printable
 
 TYPE_CODES = {'float32': 'f', 'float64': 'd', 'uint8': 'B'}
 
@@ -29,7 +30,9 @@ def message_type(kind: str) -> tuple[type, dict[str, str]]:
 
 
 def as_ros(value: Any, field_type: str) -> Any:
-    """Return a value in the form that a message takes fastest."""
+    """Return a value in the form that a message takes fastest, and a text in one line."""
+    if isinstance(value, str):
+        return printable(value)
     if not isinstance(value, np.ndarray) or not field_type.startswith('sequence'):
         return value
     code = TYPE_CODES.get(str(value.dtype))

@@ -10,6 +10,7 @@ from threading import Lock
 import time
 
 from niom_ros.matching.geometry import Status
+from niom_ros.nodes.faults import printable
 
 WINDOW = 10.0  # seconds that rates and medians look back
 MOST_RESULTS = 600  # in the window
@@ -71,7 +72,7 @@ class Statistics:
     def failed(self, fault: str) -> None:
         """Remember what went wrong and what to do about it."""
         with self._lock:
-            self._fault, self._fault_time = fault, time.monotonic()
+            self._fault, self._fault_time = printable(fault), time.monotonic()
 
     def summary(self) -> Summary:
         """Return how it has been lately."""
