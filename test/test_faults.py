@@ -361,6 +361,28 @@ def test_a_clock_that_jumps_makes_frames_stale_never_fresh(cup_film, bench):
     cup_film.show_until_tracked()
 
 
+def test_a_frame_that_grows_too_old_while_it_is_matched_is_stale(cup_film, bench):
+    assert bench.set_parameter('tracking', False).successful
+    cup_film.show_until(is_matched)  # the first frame that is not followed is told as a loss
+    assert bench.set_parameter('max_image_age', 2.0).successful
+    trap = bench.faults / 'matcher'
+    try:
+        trap.write_text('WAIT')
+        cup_film.seconds = time.time()
+        stamp = cup_film.show(stamp=cup_film.seconds)
+        spin_until(bench.node, trap.with_suffix('.WAITING').exists, 'the match')
+        cup_film.recorder.listen(2.5)
+        trap.unlink()
+        late = cup_film.answer_of(stamp)
+        assert late.homography.status == Homography.STALE
+        assert 's old, and max_image_age is 2 s' in late.status_message
+        assert list(late.homography.matrix) == []
+    finally:
+        assert bench.set_parameter('max_image_age', 0.0).successful
+        assert bench.set_parameter('tracking', True).successful
+    cup_film.show_until_tracked()
+
+
 # Stages that fail
 
 
