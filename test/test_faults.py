@@ -198,7 +198,7 @@ def test_a_camera_that_stops_is_told_claims_nothing_and_is_followed_when_it_is_b
     cup_film, bench
 ):
     recorder = cup_film.recorder
-    recorder.listen(1.0)  # what was under way
+    cup_film.wait_for_the_last_answer()
     before = len(recorder.homographies.messages)
     status = wait_for_diagnostics(bench, ': camera', 'no image for')
     assert status.level == DiagnosticStatus.ERROR
@@ -278,7 +278,7 @@ def test_a_camera_that_runs_backward_in_time_is_ignored_until_that_is_a_new_begi
     cup_film, bench
 ):
     recorder = cup_film.recorder
-    recorder.listen(1.0)
+    cup_film.wait_for_the_last_answer()
     newest = cup_film.seconds
     answered = len(recorder.results.messages)
     view = cup_film.scene.view(0.0, 0)
