@@ -1,5 +1,6 @@
 """References on disk: readable, complete, and never half written."""
 
+from contextlib import suppress
 import os
 from pathlib import Path
 import signal
@@ -106,6 +107,57 @@ def test_a_removed_reference_leaves_nothing(tmp_path):
     assert_same(read_reference(file_of(folder, 'b')), full_reference(id='b'))
     folder.remove('b')
     assert [file for file in tmp_path.rglob('*') if file.is_file()] == []
+
+
+class Killed(BaseException):
+    """The process ends here: nothing catches it, and nothing is tidied up."""
+
+
+def written_by_a_call(folder):
+    ReferenceFolder(folder).write(full_reference(id='cup'))
+
+
+def written_by_hand(folder):
+    for name in ('photo.png', 'hidden.png'):
+        cv2.imwrite(str(folder / name), PICTURE)
+    (folder / 'cup.yaml').write_text('image: photo.png\nmask: hidden.png')
+
+
+def written_over_an_image(folder):
+    cv2.imwrite(str(folder / 'cup.png'), PICTURE // 2)
+    written_by_a_call(folder)
+
+
+@pytest.mark.parametrize(
+    'written',
+    [written_by_a_call, written_by_hand, written_over_an_image],
+    ids=lambda f: f.__name__,
+)
+def test_a_kill_at_any_step_of_a_removal_leaves_whole_references(tmp_path, monkeypatch, written):
+    unlink = Path.unlink
+    for steps in range(9):
+        folder = ReferenceFolder(tmp_path / str(steps))
+        folder.path.mkdir()
+        written(folder.path)
+        whole = read_reference(file_of(folder, 'cup'))
+        left = iter(range(steps))
+
+        def unlink_or_die(path, missing_ok=False, left=left):
+            if next(left, None) is None:
+                raise Killed
+            unlink(path, missing_ok)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, 'unlink', unlink_or_die)
+            with suppress(Killed):
+                folder.remove('cup')
+                break
+        for name, file in folder.files():
+            reference = read_reference(file)
+            if name == 'cup':
+                assert_same(reference, whole)
+    assert steps > 2, 'none was killed in the middle'
+    assert folder.files() == []
 
 
 def test_plain_images_and_files_written_by_hand_are_references_too(tmp_path):

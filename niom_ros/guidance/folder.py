@@ -175,10 +175,10 @@ class ReferenceFolder:
             images = {file for file in self.path.iterdir() if is_image(file) and file.stem == name}
             named = removed.pictures | images | pictures_of(self.path / PICTURES, name)
             pictures = self._only_of(removed, named, entries)
-            for picture in pictures:
-                if picture.parent == self.path:
-                    picture.unlink(missing_ok=True)
-            removed.file.unlink(missing_ok=True)
+            beside = {picture for picture in pictures if picture.parent == self.path}
+            # The file before those that it names: a kill in between leaves none without picture.
+            for file in (*(beside - removed.pictures), removed.file, *(beside & removed.pictures)):
+                file.unlink(missing_ok=True)
         except OSError as error:
             raise FolderError(
                 f"cannot remove '{name}' from {self.path} ({reason(error)}): change permissions"
