@@ -145,11 +145,19 @@ class ReferenceFolder:
             if former is None or former.file.suffix not in YAML_SUFFIXES:
                 former = Entry(given.id, self.path / f'{quoted(given.id)}.yaml')
             described = described_by(given)
-            described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
-            if given.mask is not None:
-                described['mask'] = f'{PICTURES}/{write_picture(pictures, given.id, given.mask)}'
-            content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
-            write_atomically(former.file, content.encode())
+            earlier = pictures_of(pictures, given.id)
+            try:
+                described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
+                if given.mask is not None:
+                    mask = write_picture(pictures, given.id, given.mask)
+                    described['mask'] = f'{PICTURES}/{mask}'
+                content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
+                write_atomically(former.file, content.encode())
+            except OSError:
+                # The file may be in place all the same: only its folder could not be synced.
+                named = entry_in(former.file).pictures
+                remove_quietly(pictures_of(pictures, given.id) - earlier - named)
+                raise
         except OSError as error:
             raise self._unwritable(error) from None
         written = {self.path / described[field] for field in PICTURE_FIELDS if field in described}
