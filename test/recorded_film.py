@@ -88,6 +88,16 @@ class Film:
         spin_until(self.bench.node, answers, 'an answer')
         return answers()[0]
 
+    def wait_for_the_last_answer(self):
+        """Wait until all is said about the frames shown: the last one is always answered."""
+        last = stamped(self.seconds).stamp
+        for inbox in (self.recorder.homographies, self.recorder.results):
+            spin_until(
+                self.bench.node,
+                lambda heard=inbox.messages: heard and heard[-1].header.stamp == last,
+                'the last answer',
+            )
+
 
 def stamped(seconds):
     header = Header(frame_id=FRAME_ID)

@@ -2,6 +2,7 @@
 
 from array import array
 import math
+import os
 from pathlib import Path
 import re
 import subprocess
@@ -55,7 +56,8 @@ def lines(tmp_path_factory):
 
 def test_every_target_takes_all_inputs_in_bounded_memory(lines):
     assert set(lines) == set(run.WATCHED)
-    for target, inputs, _, megabytes, result in lines.values():
+    for target, how, inputs, _, megabytes, result in lines.values():
+        assert how == 'random'
         assert int(inputs) == (20 if target == 'pdf_pages' else INPUTS)  # these take a second
         assert int(megabytes) <= run.MOST_MEMORY
         assert result == 'fine'
@@ -84,6 +86,50 @@ def test_a_target_that_fails_is_told_and_its_input_kept(tmp_path, monkeypatch):
     assert done.returncode == 1
     assert 'FAILED' in done.stdout and 'AssertionError' in done.stdout
     assert (tmp_path / 'failures/model_store').read_bytes() == b'the right file'
+
+
+def long_form(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, FUZZ / 'run.py', *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_the_long_form_is_guided_and_says_so(tmp_path):
+    done = long_form('--target', 'parameters', '--seconds', '2', '--failures', tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    target, how, inputs, *_, result = done.stdout.splitlines()[-1].split()
+    assert (target, how, result) == ('parameters', 'guided', 'fine')
+    assert int(inputs) >= 100
+
+
+def test_the_long_form_fails_where_nothing_can_guide_it(tmp_path):
+    (tmp_path / 'atheris.py').write_text('raise ImportError')
+    path = os.pathsep.join([str(tmp_path), os.environ.get('PYTHONPATH', '')])
+    done = long_form('--failures', tmp_path, PYTHONPATH=path)
+    assert done.returncode == 1
+    assert 'cannot be imported: run make setup' in done.stdout
+    assert 'fine' not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ('each', 'arguments', 'short'),
+    [
+        (12_499, [], True),
+        (12_500, [], False),
+        (10, ['--inputs', '10'], False),
+        (10, ['--target', 'bags'], False),
+    ],
+)
+def test_the_long_form_fails_if_it_tries_too_little(monkeypatch, capsys, each, arguments, short):
+    monkeypatch.setattr(run, 'run_target', lambda *_: (True, each))
+    monkeypatch.setattr(sys, 'argv', ['run.py', *arguments])
+    assert run.main() == int(short)
+    words = "99992 inputs in all, and 100000 are wanted: give it more time, make fuzz ARGS='--sec"
+    assert (words in capsys.readouterr().out) == short
 
 
 @settings(max_examples=200, deadline=None)

@@ -25,6 +25,7 @@ from niom_ros.srv import SelectReference
 from niom_ros.srv import SetReference
 import numpy as np
 import pytest
+from rclpy.qos import DurabilityPolicy
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 from recorded_film import is_matched
@@ -209,18 +210,26 @@ def test_a_camera_that_stops_is_told_claims_nothing_and_is_followed_when_it_is_b
     cup_film, bench
 ):
     recorder = cup_film.recorder
-    recorder.listen(1.0)  # what was under way
+    cup_film.wait_for_the_last_answer()
     before = len(recorder.homographies.messages)
-    late = Inbox(bench.node, Homography, 'matcher/homography')
     status = wait_for_diagnostics(bench, ': camera', 'no image for')
     assert status.level == DiagnosticStatus.ERROR
-    # Silence is all that those hear who read only the homography, also those who come later.
+    # Silence is all that those hear who read only the homography.
     assert len(recorder.homographies.messages) == before
-    assert late.messages == []
-    late.close()
     cup_film.show_until_tracked()
     status = wait_for_diagnostics(bench, ': camera', 'images arrive at', cup_film.show)
     assert status.level == DiagnosticStatus.OK
+
+
+@pytest.mark.parametrize('output', ['homography', 'match', 'landmarks', 'pose', 'markers'])
+def test_who_comes_late_gets_nothing_old(bench, output):
+    # No reader could try this: one that does not ask for what was said before never gets it.
+    def publishers():
+        return bench.node.get_publishers_info_by_topic(f'/matcher/{output}')
+
+    spin_until(bench.node, publishers, 'the publisher')
+    durabilities = [publisher.qos_profile.durability for publisher in publishers()]
+    assert durabilities == [DurabilityPolicy.VOLATILE]
 
 
 def test_a_camera_that_changes_size_and_encoding_is_followed_again(cup_film, scene, coffee):
@@ -281,7 +290,7 @@ def test_a_camera_that_runs_backward_in_time_is_ignored_until_that_is_a_new_begi
     cup_film, bench
 ):
     recorder = cup_film.recorder
-    recorder.listen(1.0)
+    cup_film.wait_for_the_last_answer()
     newest = cup_film.seconds
     answered = len(recorder.results.messages)
     view = cup_film.scene.view(0.0, 0)
@@ -361,6 +370,28 @@ def test_a_clock_that_jumps_makes_frames_stale_never_fresh(cup_film, bench):
         assert bench.set_parameter('use_sim_time', False).successful
         bench.node.destroy_publisher(clock)
     cup_film.seconds = START * 2  # later than all that was shown
+    cup_film.show_until_tracked()
+
+
+def test_a_frame_that_grows_too_old_while_it_is_matched_is_stale(cup_film, bench):
+    assert bench.set_parameter('tracking', False).successful
+    cup_film.show_until(is_matched)  # the first frame that is not followed is told as a loss
+    assert bench.set_parameter('max_image_age', 2.0).successful
+    trap = bench.faults / 'matcher'
+    try:
+        trap.write_text('WAIT')
+        cup_film.seconds = time.time()
+        stamp = cup_film.show(stamp=cup_film.seconds)
+        spin_until(bench.node, trap.with_suffix('.WAITING').exists, 'the match')
+        cup_film.recorder.listen(2.5)
+        trap.unlink()
+        late = cup_film.answer_of(stamp)
+        assert late.homography.status == Homography.STALE
+        assert 's old, and max_image_age is 2 s' in late.status_message
+        assert list(late.homography.matrix) == []
+    finally:
+        assert bench.set_parameter('max_image_age', 0.0).successful
+        assert bench.set_parameter('tracking', True).successful
     cup_film.show_until_tracked()
 
 

@@ -1,8 +1,13 @@
 """References on disk: readable, complete, and never half written."""
 
+from contextlib import suppress
+import errno
+import io
 import os
 from pathlib import Path
+import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -109,6 +114,57 @@ def test_a_removed_reference_leaves_nothing(tmp_path):
     assert_same(read_reference(file_of(folder, 'b')), full_reference(id='b'))
     folder.remove('b')
     assert [file for file in tmp_path.rglob('*') if file.is_file()] == []
+
+
+class Killed(BaseException):
+    """The process ends here: nothing catches it, and nothing is tidied up."""
+
+
+def written_by_a_call(folder):
+    ReferenceFolder(folder).write(full_reference(id='cup'))
+
+
+def written_by_hand(folder):
+    for name in ('photo.png', 'hidden.png'):
+        cv2.imwrite(str(folder / name), PICTURE)
+    (folder / 'cup.yaml').write_text('image: photo.png\nmask: hidden.png')
+
+
+def written_over_an_image(folder):
+    cv2.imwrite(str(folder / 'cup.png'), PICTURE // 2)
+    written_by_a_call(folder)
+
+
+@pytest.mark.parametrize(
+    'written',
+    [written_by_a_call, written_by_hand, written_over_an_image],
+    ids=lambda f: f.__name__,
+)
+def test_a_kill_at_any_step_of_a_removal_leaves_whole_references(tmp_path, monkeypatch, written):
+    unlink = Path.unlink
+    for steps in range(9):
+        folder = ReferenceFolder(tmp_path / str(steps))
+        folder.path.mkdir()
+        written(folder.path)
+        whole = read_reference(file_of(folder, 'cup'))
+        left = iter(range(steps))
+
+        def unlink_or_die(path, missing_ok=False, left=left):
+            if next(left, None) is None:
+                raise Killed
+            unlink(path, missing_ok)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, 'unlink', unlink_or_die)
+            with suppress(Killed):
+                folder.remove('cup')
+                break
+        for name, file in folder.files():
+            reference = read_reference(file)
+            if name == 'cup':
+                assert_same(reference, whole)
+    assert steps > 2, 'none was killed in the middle'
+    assert folder.files() == []
 
 
 def test_plain_images_and_files_written_by_hand_are_references_too(tmp_path):
@@ -410,6 +466,129 @@ def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(tmp_path):
         ReferenceFolder(tmp_path / 'file').write(GivenReference(PICTURE, 'a'))
     with pytest.raises(FolderError, match='set keep_references to false'):
         ReferenceFolder(tmp_path / 'file').write_selected('a')
+
+
+class FullFile(io.FileIO):
+    """A file on a disk that is full after half of what is written."""
+
+    def write(self, content):
+        super().write(content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def contents(folder):
+    return {file: file.read_bytes() for file in folder.rglob('*') if file.is_file()}
+
+
+def fails_at(monkeypatch, step, error, number):
+    """Let a step of writing fail when it is taken for this time, counted from 0."""
+    before = iter(range(number))
+    real_open, real_fsync, real_replace = Path.open, os.fsync, Path.replace
+
+    def fails(taken):
+        return taken == step and next(before, None) is None
+
+    def fail():
+        raise OSError(error, os.strerror(error))
+
+    def open_(path, mode='r', **options):
+        if mode == 'xb' and fails('open'):
+            fail()
+        if mode == 'xb' and fails('write'):
+            return FullFile(path, mode)
+        return real_open(path, mode, **options)
+
+    def fsync(descriptor):
+        of_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        if fails('fsync of the folder' if of_folder else 'fsync'):
+            fail()
+        real_fsync(descriptor)
+
+    def replace(path, target):
+        return fail() if fails('replace') else real_replace(path, target)
+
+    monkeypatch.setattr(Path, 'open', open_)
+    monkeypatch.setattr(os, 'fsync', fsync)
+    monkeypatch.setattr(Path, 'replace', replace)
+
+
+# Brought about from within: root, as whom tests may run, is never denied, and no disk is full.
+@pytest.mark.parametrize('name', ['cup', 'new'])
+@pytest.mark.parametrize(
+    ('step', 'error', 'words'),
+    [
+        ('open', errno.EACCES, 'Permission denied'),
+        ('open', errno.EROFS, 'Read-only file system'),
+        ('open', errno.ENOSPC, 'No space left on device'),
+        ('write', errno.ENOSPC, 'No space left on device'),
+        ('fsync', errno.ENOSPC, 'No space left on device'),
+        ('replace', errno.EACCES, 'Permission denied'),
+    ],
+)
+def test_a_disk_that_is_full_or_denied_changes_nothing(
+    tmp_path, monkeypatch, name, step, error, words
+):
+    folder = ReferenceFolder(tmp_path)
+    changed = full_reference(id=name, image=PICTURE // 2)
+    described = yaml.safe_load(folder.write(changed).read_text())
+    (tmp_path / 'other.yaml').write_text(f'image: {described["image"]}')  # so it stays
+    folder.remove(name)
+    folder.write(full_reference(id='cup'))
+    folder.write_selected('cup')
+    before = contents(tmp_path)
+    refused = f'cannot write to {tmp_path} ({words}): free space, change permissions, or set'
+    for number in range(3):  # image, mask, YAML file
+        with monkeypatch.context() as patch, pytest.raises(FolderError) as caught:
+            fails_at(patch, step, error, number)
+            folder.write(changed)
+        assert str(caught.value).startswith(refused)
+        assert contents(tmp_path) == before, f'changed by step {number}'
+    with monkeypatch.context() as patch, pytest.raises(FolderError) as caught:
+        fails_at(patch, step, error, 0)
+        folder.write_selected(name)
+    assert str(caught.value).startswith(refused)
+    assert contents(tmp_path) == before
+    folder.write(changed)  # there is room again
+    assert_same(read_reference(file_of(folder, name)), changed)
+
+
+@pytest.mark.parametrize('number', range(3))
+def test_a_folder_that_cannot_be_synced_is_told_and_every_reference_is_whole(
+    tmp_path, monkeypatch, number
+):
+    folder = ReferenceFolder(tmp_path)
+    folder.write(full_reference(id='cup'))
+    with monkeypatch.context() as patch, pytest.raises(FolderError, match='Input/output error'):
+        fails_at(patch, 'fsync of the folder', errno.EIO, number)
+        folder.write(full_reference(id='cup', image=PICTURE // 2))
+    # The YAML file comes last: it is in place, though nobody knows for how long.
+    image = PICTURE // 2 if number == 2 else PICTURE
+    assert_same(read_reference(file_of(folder, 'cup')), full_reference(id='cup', image=image))
+
+
+@pytest.mark.parametrize('error', [errno.EACCES, errno.EROFS])
+def test_a_folder_that_denies_all_changes_is_neither_claimed_nor_cleared(
+    tmp_path, monkeypatch, error
+):
+    def deny(*_, **__):
+        raise OSError(error, os.strerror(error))
+
+    folder = ReferenceFolder(tmp_path)
+    folder.write(full_reference(id='cup'))
+    before = contents(tmp_path)
+    words = re.escape(f'{tmp_path} ({os.strerror(error)})')
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, 'unlink', deny)
+        with pytest.raises(FolderError, match=f"cannot remove 'cup' from {words}: change perm"):
+            folder.remove('cup')
+        patch.setattr(os, 'open', deny)
+        with pytest.raises(FolderError, match=f'cannot write to {words}: free space'):
+            folder.claim()
+    assert contents(tmp_path) == before
+    folder.claim()  # it was mended
+    folder.remove('cup')
+    assert folder.files() == []
+    folder.release()
 
 
 def test_the_selection_is_remembered(tmp_path):

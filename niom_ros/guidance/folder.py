@@ -163,23 +163,35 @@ class ReferenceFolder:
             former = entry_of(entries, given.id)
             if former is None or former.file.suffix not in YAML_SUFFIXES:
                 former = Entry(given.id, self.path / f'{quoted(given.id)}.yaml')
-            described = described_by(given)
-            described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
-            if given.mask is not None:
-                described['mask'] = f'{PICTURES}/{write_picture(pictures, given.id, given.mask)}'
-            content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode()
-            if len(content) > LARGEST_YAML:
-                raise FolderError(
-                    f"'{given.id}' cannot be kept: its description has more than {LARGEST_YAML} "
-                    'bytes, and would not be read again: use shorter names'
-                )
-            write_atomically(former.file, content)
+            earlier = pictures_of(pictures, given.id)
+            try:
+                described = self._write_described(given, former.file)
+            except (OSError, FolderError):
+                # The file may be in place all the same: only its folder could not be synced.
+                named = self._entry_in(former.file).pictures
+                remove_quietly(pictures_of(pictures, given.id) - earlier - named)
+                raise
         except OSError as error:
             raise self._unwritable(error) from None
         written = {self.path / described[field] for field in PICTURE_FIELDS if field in described}
         outdated = former.pictures | pictures_of(pictures, given.id)
         remove_quietly(self._only_of(former, outdated, entries) - written)
         return former.file
+
+    def _write_described(self, given: GivenReference, file: Path) -> dict[str, Any]:
+        """Write the pictures of a reference and then the file that names them: what is in it."""
+        pictures, described = self.path / PICTURES, described_by(given)
+        described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
+        if given.mask is not None:
+            described['mask'] = f'{PICTURES}/{write_picture(pictures, given.id, given.mask)}'
+        content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode()
+        if len(content) > LARGEST_YAML:
+            raise FolderError(
+                f"'{given.id}' cannot be kept: its description has more than {LARGEST_YAML} "
+                'bytes, and would not be read again: use shorter names'
+            )
+        write_atomically(file, content)
+        return described
 
     def write_selected(self, name: str) -> None:
         """Remember which reference is looked for."""
@@ -199,10 +211,10 @@ class ReferenceFolder:
             images = {file for file in self.path.iterdir() if is_image(file) and file.stem == name}
             named = removed.pictures | images | pictures_of(self.path / PICTURES, name)
             pictures = self._only_of(removed, named, entries)
-            for picture in pictures:
-                if picture.parent == self.path:
-                    picture.unlink(missing_ok=True)
-            removed.file.unlink(missing_ok=True)
+            beside = {picture for picture in pictures if picture.parent == self.path}
+            # The file before those that it names: a kill in between leaves none without picture.
+            for file in (*(beside - removed.pictures), removed.file, *(beside & removed.pictures)):
+                file.unlink(missing_ok=True)
         except OSError as error:
             raise FolderError(
                 f"cannot remove '{name}' from {self.path} ({reason(error)}): change permissions"
