@@ -17,7 +17,8 @@ def damaged_pictures() -> list[bytes]:
             data = io.BytesIO()
             Image.linear_gradient('L').resize((24, 17)).convert(mode).save(data, kind)
             small.append(data.getvalue())
-    return [*small, png(60_000, 60_000), png_bomb(), gif_of(60_000), tiff_of(60_000)]
+    tiles = [tiff_of_tiles(16, tile) for tile in (16, 60_000)]
+    return [*small, png(60_000, 60_000), png_bomb(), gif_of(60_000), tiff_of(60_000), *tiles]
 
 
 def png(width: int, height: int, rows: bytes = b'') -> bytes:
@@ -43,15 +44,16 @@ def gif_of(side: int) -> bytes:
 
 
 def tiff_of(side: int) -> bytes:
-    tags = (
-        (256, side),
-        (257, side),
-        (258, 8),
-        (259, 1),
-        (262, 1),
-        (273, 8),
-        (278, side),
-        (279, 9),
-    )
+    """Return a TIFF file that claims a size, in one strip."""
+    return tiff({256: side, 257: side, 273: 8, 278: side, 279: 9})
+
+
+def tiff_of_tiles(side: int, tile: int) -> bytes:
+    """Return a TIFF file that is made of one tile, which may be far larger than it is."""
+    return tiff({256: side, 257: side, 322: tile, 323: tile, 324: 8, 325: 9})
+
+
+def tiff(layout: dict[int, int]) -> bytes:
+    tags = sorted({258: 8, 259: 1, 262: 1, **layout}.items())
     entries = b''.join(struct.pack('<HHII', tag, 4, 1, value) for tag, value in tags)
     return b'II*\0' + struct.pack('<I', 8) + struct.pack('<H', len(tags)) + entries + bytes(4)
