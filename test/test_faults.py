@@ -5,7 +5,9 @@ Whatever happens, all that the matcher says is recorded and checked: see recorde
 
 from array import array
 from contextlib import contextmanager
+import os
 from pathlib import Path
+import signal
 import subprocess
 import sys
 import time
@@ -756,6 +758,49 @@ def test_a_client_killed_in_the_middle_of_a_call_harms_nobody(cup_film, bench):
         client.wait()
     # Whether the call came through or not, others are answered.
     set_cup(bench, example_photo('coffee'))
+    cup_film.show_until_tracked()
+
+
+# Looks at all that is large, reliably, and says so.
+ONLOOKER = """
+import rclpy
+from niom_ros.msg import MatchResult
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import Image
+
+rclpy.init()
+node = rclpy.create_node('onlooker')
+heard = set()
+for kind, topic in (
+    (Image, 'debug_image'),
+    (Image, 'overlay_image'),
+    (MatchResult, 'match'),
+):
+    node.create_subscription(
+        kind, f'matcher/{topic}', lambda _, topic=topic: heard.add(topic), QoSProfile(depth=10)
+    )
+while len(heard) < 3:
+    rclpy.spin_once(node)
+print('looking', flush=True)
+rclpy.spin(node)
+"""
+
+
+def test_an_onlooker_that_freezes_and_dies_keeps_nobody_waiting(cup_film, bench):
+    onlooker = subprocess.Popen([sys.executable, '-c', ONLOOKER], stdout=subprocess.PIPE)
+    try:
+        os.set_blocking(onlooker.stdout.fileno(), False)
+        cup_film.show_until(lambda _: onlooker.stdout.readline() == b'looking\n')
+        for end in (signal.SIGSTOP, signal.SIGKILL):
+            onlooker.send_signal(end)
+            shown = [cup_film.show() for _ in range(40)]
+            answered = {nanoseconds(answer.header.stamp) for answer in cup_film.answers}
+            # It goes on at the rate of the camera, not at that of somebody's acknowledgements.
+            assert sum(nanoseconds(stamp) in answered for stamp in shown) > 20
+            assert bench.call(ListReferences, 'list_references').success
+    finally:
+        onlooker.kill()
+        onlooker.wait()
     cup_film.show_until_tracked()
 
 
