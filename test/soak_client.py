@@ -60,6 +60,19 @@ class Client:
         self._clients: dict[str, Any] = {}
         self._parameters = AsyncParameterClient(self._node, 'matcher')
         self._parameters.wait_for_services(GIVEN_UP)
+        self._wait_until_active()
+
+    def _wait_until_active(self) -> None:
+        """Wait for the networks: until they are loaded, calls are refused."""
+        states = self._node.create_client(GetState, 'matcher/get_state')
+        states.wait_for_service(GIVEN_UP)
+        state = ''
+        while state != 'active':
+            self.rest(0.2)
+            answer = states.call_async(GetState.Request())
+            rclpy.spin_until_future_complete(self._node, answer, timeout_sec=GIVEN_UP)
+            state = answer.result().current_state.label if answer.done() else ''
+        self._node.destroy_client(states)
 
     def call(self, kind: type, service: str, **fields: Any) -> None:
         if service not in self._clients:
