@@ -85,5 +85,5 @@ if __name__ == '__main__':
         'reference_image', outputs.Outputs.publish_reference
     )
     outputs.TransformBroadcaster = TransformBroadcaster
-    frame_worker.LONGEST_FRAME = 8.0
+    frame_worker.LONGEST_MATCH = 8.0
     main()

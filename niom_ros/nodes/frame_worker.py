@@ -45,7 +45,8 @@ from niom_ros.tracking.track import FullMatch
 from niom_ros.tracking.track import Tracked
 from niom_ros.tracking.tracker import Tracker
 
-LONGEST_FRAME = 30.0  # seconds that matching a frame with one reference may take
+LONGEST_END = 30.0  # seconds to wait for the frame that is being matched
+LONGEST_MATCH = 120.0  # seconds that a full match may take for each reference, on a slow machine
 FAULT_LOG_PAUSE = 1.0  # seconds: a fault of every frame must not fill the disk
 STAMPS_KEPT = 8  # of full matches; a track rests on the last one or the one before
 SOUGHT_ANEW = 'something else is looked for, or in another way'
@@ -153,7 +154,7 @@ class FrameWorker:
         self._frames.close()
         self._to_match.close()
         for thread in self._threads:
-            thread.join(LONGEST_FRAME)
+            thread.join(LONGEST_END)
 
     def _work(self, frames: NewestFrame[Any], act: Callable[[Any], None]) -> None:
         while (frame := frames.take()) is not None:
@@ -305,7 +306,7 @@ class FrameWorker:
             frame.live.values[name] for name in ('max_latency', 'detection_interval')
         )
         most_keypoints = self._budget.keypoints(max_latency)
-        self._match_due = time.monotonic() + LONGEST_FRAME * len(frame.references)
+        self._match_due = time.monotonic() + LONGEST_MATCH * len(frame.references)
         try:
             guidance = guide(
                 self._configured.pipeline,
