@@ -51,8 +51,8 @@ class AllowedFolders:
             else:
                 folders.append(folder.absolute())
         problem = (
-            f'{", ".join(left_out)} in reference_folders is left out, because the user of this '
-            'node has no home folder, or the whole disk as one'
+            f'{", ".join(left_out)} in reference_folders is left out, because there is no such '
+            'home folder, or it is the whole disk'
         )
         return cls(tuple(folders), problem if left_out else '')
 
@@ -130,7 +130,7 @@ def expanded(name: str | Path) -> Path | None:
     """Return a path with a home folder in place of `~`; None: nobody knows that folder."""
     try:
         return Path(name).expanduser()
-    except RuntimeError:
+    except (RuntimeError, ValueError):  # no such user, or no name of one
         return None
 
 

@@ -17,6 +17,7 @@ import pytest
 from niom_ros import named_files
 from niom_ros.matching import images
 from niom_ros.matching.images import ImageError
+from niom_ros.matching.tiff_layout import check_tiff
 from niom_ros.named_files import AllowedFolders
 from niom_ros.named_files import FileForbidden
 from niom_ros.named_files import FileRefused
@@ -111,11 +112,9 @@ def test_it_is_not_told_which_users_there_are(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert len(answers(['~root/a.txt', '~nobody-of-this-name/a.txt'], folder)) == 1
     assert len(answers(['~root/../a.txt', '~nobody-of-this-name/../a.txt'], folder)) == 1
-    with (
-        pytest.raises(FileRefused, match='no such home folder'),
-        opened_file('~nobody-of-this-name/a.txt'),
-    ):
-        pass
+    for name in ('~nobody-of-this-name/a.txt', '~no\0body/a.txt'):
+        with pytest.raises(FileRefused, match='no such home folder'), opened_file(name):
+            pass
 
 
 def test_what_is_hidden_stays_hidden_unless_its_folder_is_named(folder):
@@ -275,6 +274,14 @@ def test_a_tiff_in_tiles_is_read(order):
     assert image[::19, ::19, 0].tolist() == [[10, 11], [12, 13]]
 
 
+def test_a_photo_of_48_megapixels_in_tiles_is_not_refused():
+    # Its last tiles end beyond it, so that all of them have more pixels than a picture may have.
+    size = (256, 4, [8064]), (257, 4, [6048]), (258, 3, [8]), (259, 3, [1]), (262, 3, [1])
+    count = 32 * 24
+    page = tiff_page([*size, *tiles(256, 256, [8] * count, [65_536] * count)], 8)
+    assert check_tiff(io.BytesIO(b'II*\0' + struct.pack('<L', 8) + page), 0) is None
+
+
 @pytest.mark.parametrize('compression', ['raw', 'tiff_lzw', 'packbits', 'jpeg'])
 @pytest.mark.parametrize('big', [False, True])
 def test_tiff_files_of_any_compression_are_read(compression, big, coffee):
@@ -290,7 +297,7 @@ def test_tiff_files_of_any_compression_are_read(compression, big, coffee):
 @pytest.mark.parametrize(
     ('data', 'words'),
     [
-        (tiff(*tiles(10**7, 16, [8] * 2)), '10000000 x 32 pixels'),  # took 50 s, from 24 KB
+        (tiff(*tiles(10**7, 16, [8] * 2)), 'tiles have 10000000 x 32 pixels'),  # took 50 s
         (tiff(*tiles(32_000, 32_000, [8], [9])), '32000 x 32000 pixels'),  # took 2 GB
         (tiff(*tiles(16, 0)), 'no size'),
         (tiff(*tiles(16, 16)[1:]), 'no size'),

@@ -91,7 +91,8 @@ class CameraModel:
         if len(names) > 1:
             raise CameraError(
                 f"camera_info is that of '{self.frame_id}', but the image comes from "
-                f"'{frame_id}': use the camera_info that belongs to this image topic"
+                f"'{frame_id}': use the camera_info that belongs to this image topic, or let both "
+                'carry the same frame_id'
             )
         if (width, height) != self.expected_size:
             raise CameraError(

@@ -11,7 +11,7 @@ from PIL import Image
 from PIL import ImageOps
 
 from niom_ros.errors import UserError
-from niom_ros.matching.tiff_layout import sizes_with_tiles
+from niom_ros.matching.tiff_layout import check_tiff
 from niom_ros.named_files import FileRefused
 from niom_ros.named_files import LARGEST_FILE
 from niom_ros.named_files import opened_file
@@ -83,8 +83,7 @@ def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.nda
         raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
     try:
         check_beginning(source)
-        for width, height in sizes_with_tiles(source, page):
-            check_size(width, height)
+        check_tiff(source, page)
         with Image.open(source, formats=FORMATS) as image:
             check_size(*image.size)
             check_scans(source)

@@ -13,6 +13,7 @@ from niom_ros.named_files import LARGEST_FILE
 MOST_PARTS = 200_000  # strips or tiles of a page; Pillow takes memory for each of them
 MOST_TAGS = 4096  # of a page, as in libtiff
 MOST_BITS = 64  # of a sample
+MOST_TILED = 64_000_000  # pixels of all tiles of a page, which may end beyond it
 
 WIDTH, HEIGHT, BITS = 256, 257, 258
 STRIPS, SAMPLES, STRIP_ROWS, STRIP_BYTES, PLANES = 273, 277, 278, 279, 284
@@ -84,27 +85,27 @@ class TiffNumbers:
         return values
 
 
-def sizes_with_tiles(source: BinaryIO, page: int) -> list[tuple[int, int]]:
-    """Return what the tiles of the first and of the wanted page of a TIFF file cover."""
+def check_tiff(source: BinaryIO, page: int) -> None:
+    """Refuse a TIFF file whose first or wanted page unpacks to more than it shows."""
     head = source.read(4)
     source.seek(0)
     if head == UNREADABLE_BEGINNING:  # Pillow and libtiff do not read it alike
         raise BadLayout('save it in little-endian order')
     if head not in (*BEGINNINGS, BIG_BEGINNING):
-        return []
+        return
     numbers = TiffNumbers(source, '<' if head[:1] == b'I' else '>', head == BIG_BEGINNING)
     (place,) = numbers.at(8 if numbers.big else 4, numbers.place_code)
     pages: list[int] = []
     while place and place not in pages and len(pages) <= page:
         pages.append(place)
         _, _, place = numbers.tags(place)
-    sizes = [size_with_tiles(numbers.layout(place)) for place in {*pages[:1], *pages[-1:]}]
+    for place in {*pages[:1], *pages[-1:]}:
+        check_layout(numbers.layout(place))
     source.seek(0)
-    return sizes
 
 
-def size_with_tiles(layout: dict[int, tuple[int, ...]]) -> tuple[int, int]:
-    """Return the width and height of a page, with what its outer tiles have beyond it."""
+def check_layout(layout: dict[int, tuple[int, ...]]) -> None:
+    """Refuse a page whose strips or tiles are more, or larger, than its size needs."""
 
     def number(tag: int, default: int) -> int:
         value, *more = layout.get(tag) or (default,)
@@ -114,7 +115,7 @@ def size_with_tiles(layout: dict[int, tuple[int, ...]]) -> tuple[int, int]:
 
     width, height = number(WIDTH, 0), number(HEIGHT, 0)
     if not (width and height):
-        return width, height
+        return  # Pillow will say so
     tiled = not layout.keys().isdisjoint((TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES))
     if tiled and STRIPS in layout:
         raise BadLayout('it has both strips and tiles')
@@ -131,4 +132,6 @@ def size_with_tiles(layout: dict[int, tuple[int, ...]]) -> tuple[int, int]:
         raise BadLayout('its strips or tiles have more bytes than a file may have')
     if max(layout.get(BITS, (1,))) > MOST_BITS:
         raise BadLayout(f'a sample has more than {MOST_BITS} bits')
-    return (across * part_width, down * part_height) if tiled else (width, height)
+    covered = across * part_width, down * part_height
+    if tiled and covered[0] * covered[1] > MOST_TILED:
+        raise BadLayout(f'its tiles have {covered[0]} x {covered[1]} pixels: save it without')

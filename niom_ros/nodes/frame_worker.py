@@ -46,7 +46,8 @@ from niom_ros.tracking.track import Tracked
 from niom_ros.tracking.tracker import Tracker
 
 LONGEST_END = 30.0  # seconds to wait for the frame that is being matched
-LONGEST_MATCH = 120.0  # seconds that a full match may take for each reference, on a slow machine
+# Seconds that a full match may take on a slow machine: for each reference, and for all of them.
+LONGEST_MATCH, LONGEST_OF_ALL = 120.0, 600.0
 FAULT_LOG_PAUSE = 1.0  # seconds: a fault of every frame must not fill the disk
 STAMPS_KEPT = 8  # of full matches; a track rests on the last one or the one before
 SOUGHT_ANEW = 'something else is looked for, or in another way'
@@ -306,7 +307,8 @@ class FrameWorker:
             frame.live.values[name] for name in ('max_latency', 'detection_interval')
         )
         most_keypoints = self._budget.keypoints(max_latency)
-        self._match_due = time.monotonic() + LONGEST_MATCH * len(frame.references)
+        longest = min(LONGEST_MATCH * len(frame.references), LONGEST_OF_ALL)
+        self._match_due = time.monotonic() + longest
         try:
             guidance = guide(
                 self._configured.pipeline,
@@ -375,7 +377,8 @@ class FrameWorker:
                 received,
                 dropped + self._to_match.counts[1],
             )
-            # So that nothing is claimed any more of a reference once its removal was answered.
+            # So that no message claims a reference any more once its removal was answered;
+            # pictures may come a moment later.
             with self._configured.library.unchanging():
                 if is_found(guidance):
                     outdated = self._why_stale(message, live) or self._why_replaced(guidance)
