@@ -53,7 +53,7 @@ class TiffNumbers:
         if count > MOST_TAGS:
             raise BadLayout(f'it has {count} tags, more than the limit of {MOST_TAGS}')
         begin = page + (8 if self.big else 2)
-        (following,) = self.at(begin + count * (20 if self.big else 12), self.place_code)
+        (following,) = self.at(begin + count * self.tag_size, self.place_code)
         return begin, count, following
 
     @property
@@ -61,15 +61,19 @@ class TiffNumbers:
         """Return how places are written."""
         return 'Q' if self.big else 'L'
 
+    @property
+    def tag_size(self) -> int:
+        """Return how many bytes a tag has."""
+        return 20 if self.big else 12
+
     def layout(self, page: int) -> dict[int, tuple[int, ...]]:
         """Return the values of the tags that matter, each of which Pillow and libtiff read alike.
 
         Of a tag that is there twice or of an odd type, they would see different values.
         """
         begin, count, _ = self.tags(page)
-        step = 20 if self.big else 12
         values: dict[int, tuple[int, ...]] = {}
-        for place in range(begin, begin + count * step, step):
+        for place in range(begin, begin + count * self.tag_size, self.tag_size):
             tag, kind, length = self.at(place, f'HH{self.place_code}')
             if tag not in LAYOUT:
                 continue
@@ -78,8 +82,9 @@ class TiffNumbers:
             if length > MOST_PARTS:
                 raise BadLayout(f'it has more than {MOST_PARTS} strips or tiles')
             code = f'{length}{CODES[kind]}'
-            inside = place + step - struct.calcsize(self.order + self.place_code)
-            if struct.calcsize(self.order + code) > place + step - inside:
+            room = struct.calcsize(self.order + self.place_code)
+            inside = place + self.tag_size - room
+            if struct.calcsize(self.order + code) > room:
                 (inside,) = self.at(inside, self.place_code)
             values[tag] = self.at(inside, code)
         return values

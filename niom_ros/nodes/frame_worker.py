@@ -37,6 +37,7 @@ from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured
 from niom_ros.nodes.configuration import Live
 from niom_ros.nodes.faults import explained
+from niom_ros.nodes.faults import printable
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.outputs import PICTURES
 from niom_ros.nodes.statistics import Statistics
@@ -449,5 +450,6 @@ class FrameWorker:
 
     def _fail(self, fault: str) -> None:
         """Tell about a fault in the log and in diagnostics."""
+        fault = printable(fault)
         self._statistics.failed(fault)
         self._node.get_logger().error(fault, throttle_duration_sec=FAULT_LOG_PAUSE)
