@@ -17,7 +17,7 @@ export CLONE NIOM_ENV
 IN_PARALLEL := -n 2 --dist loadfile
 
 # Not the whole folder: the environment may lie in it.
-CHECKED := niom_ros launch test setup.py
+CHECKED := niom_ros environment launch test setup.py
 
 help:           ## show this list
 	@echo 'make TARGET [NIOM_ENV=FOLDER] [PYTHON=python3] [ARGS=...]'
@@ -28,7 +28,7 @@ setup:          ## build the environment (.venv, or the folder that NIOM_ENV nam
 	  echo 'setup: $(PYTHON) is missing or too old: install Python 3.10 to 3.14' \
 	    '(Debian, Ubuntu: sudo apt install python3-venv python3-dev),' \
 	    'or name another one: make setup PYTHON=python3.12' >&2; exit 1; }
-	@"$(PYTHON)" "$$CLONE/niom_ros/environment/build.py"
+	@"$(PYTHON)" "$$CLONE/environment/build.py"
 
 demo: setup     ## find what a sketch shows in a simulated camera, over ROS 2
 	@"$$NIOM_ENV/bin/niom" demo $(ARGS)

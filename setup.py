@@ -9,7 +9,7 @@ from setuptools import setup
 here = Path(__file__).parent
 package = ElementTree.parse(here / 'package.xml').getroot()
 # Not requirements-no-deps.txt: nobody can ask for --no-deps here.
-requirements = (here / 'niom_ros/environment/requirements.txt').read_text().splitlines()
+requirements = (here / 'environment/requirements.txt').read_text().splitlines()
 
 setup(
     name='niom_ros',
@@ -20,5 +20,5 @@ setup(
     package_data={'niom_ros.matching': ['calibration.json']},
     python_requires='>=3.10',
     install_requires=[line for line in requirements if line and not line.startswith('#')],
-    entry_points={'console_scripts': ['niom = niom_ros.cli:main']},
+    entry_points={'console_scripts': ['niom = niom_ros.cli.main:main']},
 )

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from scipy.io import savemat
 
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 SIZE = (240, 160)  # pixels of most pictures
 VIEW = np.array([[0.9, 0.08, 10], [-0.06, 0.92, 12], [0.0002, 0.0001, 1]])

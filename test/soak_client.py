@@ -31,8 +31,8 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.virtual_scene import DEMO_PHOTO
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import DEMO_PHOTO
+from niom_ros.simulation.virtual_scene import example_photo
 
 GIVEN_UP = 30.0  # seconds after which an answer is not waited for any more
 TOGETHER = 20.0  # seconds: at each multiple, all clients call at the same moment

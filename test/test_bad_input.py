@@ -27,15 +27,15 @@ import run  # noqa: E402
 from sensor_msgs.msg import CompressedImage  # noqa: E402
 from sensor_msgs.msg import Image as RawImage  # noqa: E402
 
-from niom_ros.guidance import folder  # noqa: E402
-from niom_ros.guidance.camera_images import message_to_rgb  # noqa: E402
-from niom_ros.guidance.folder import read_reference  # noqa: E402
-from niom_ros.guidance.references import BadReference  # noqa: E402
-from niom_ros.matching.images import ImageError  # noqa: E402
+from niom_ros.core.parameters import MATCHER_PARAMETERS  # noqa: E402
+from niom_ros.images.camera_images import message_to_rgb  # noqa: E402
+from niom_ros.images.decoding import ImageError  # noqa: E402
+from niom_ros.images.pages.reading import ReferencePicture  # noqa: E402
 from niom_ros.nodes.reference_request import check_request  # noqa: E402
 from niom_ros.nodes.reference_request import given_reference  # noqa: E402
-from niom_ros.pages.reading import ReferencePicture  # noqa: E402
-from niom_ros.parameters import MATCHER_PARAMETERS  # noqa: E402
+from niom_ros.references import folder  # noqa: E402
+from niom_ros.references.folder import read_reference  # noqa: E402
+from niom_ros.references.given import BadReference  # noqa: E402
 
 INPUTS = 150
 

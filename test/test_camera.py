@@ -9,8 +9,8 @@ import pytest
 from sensor_msgs.msg import CameraInfo
 from std_msgs.msg import Header
 
-from niom_ros.guidance.camera import CameraError
-from niom_ros.guidance.camera import CameraModel
+from niom_ros.stream.camera import CameraError
+from niom_ros.stream.camera import CameraModel
 
 WIDE_PLUMB_BOB = [-0.28, 0.07, 0.001, -0.0005, 0.0]
 # Of the kind that depth cameras are delivered with.

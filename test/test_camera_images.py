@@ -9,9 +9,9 @@ import pytest
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
-from niom_ros.guidance.camera_images import ENCODINGS
-from niom_ros.guidance.camera_images import message_to_rgb
-from niom_ros.matching.images import ImageError
+from niom_ros.images.camera_images import ENCODINGS
+from niom_ros.images.camera_images import message_to_rgb
+from niom_ros.images.decoding import ImageError
 from niom_ros.nodes.ros_messages import rgb_to_message
 
 

@@ -8,10 +8,11 @@ from hypothesis import strategies
 import numpy as np
 import pytest
 
-from niom_ros.errors import UserError
-from niom_ros.evaluation.calibrate import fit
-from niom_ros.evaluation.calibrate import performance
-from niom_ros.evaluation.calibrate import write_entry
+from niom_ros.benchmarks.evaluation.calibrate import fit
+from niom_ros.benchmarks.evaluation.calibrate import performance
+from niom_ros.benchmarks.evaluation.calibrate import write_entry
+from niom_ros.core.errors import UserError
+from niom_ros.core.settings import Limits
 from niom_ros.matching.confidence import Calibration
 from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.confidence import FILE
@@ -20,7 +21,6 @@ from niom_ros.matching.confidence import INK_SIGNS
 from niom_ros.matching.confidence import SIGNS
 from niom_ros.matching.confidence import uncalibrated
 from niom_ros.matching.geometry import confidence_in
-from niom_ros.settings import Limits
 
 CHECKS = {
     'agreeing': 40.0,

@@ -11,6 +11,10 @@ import torch
 from torchvision.ops import batched_nms
 from torchvision.ops import roi_align
 
+from niom_ros.core.settings import CAM_METHODS
+from niom_ros.core.settings import choose_device
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import SettingsError
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.darknet import Darknet
@@ -26,11 +30,7 @@ from niom_ros.semantics.detectors.grid_detector import SAME_OBJECT
 from niom_ros.semantics.detectors.grid_detector import shares
 from niom_ros.semantics.detectors.loading import load_detector
 from niom_ros.semantics.heat_maps import Area
-from niom_ros.settings import CAM_METHODS
-from niom_ros.settings import choose_device
-from niom_ros.settings import Settings
-from niom_ros.settings import SettingsError
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 CPU = torch.device('cpu')
 

@@ -5,11 +5,11 @@ import sys
 import pytest
 import torch
 
+from niom_ros.core.settings import CAM_METHODS
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.detectors.yolov7_seg import load_yolov7_seg
-from niom_ros.settings import CAM_METHODS
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 pytestmark = pytest.mark.optional
 

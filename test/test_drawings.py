@@ -7,7 +7,7 @@ import pytest
 from niom_ros.drawings.likeness import drawing_likeness
 from niom_ros.drawings.paper import ink_hull
 from niom_ros.semantics.saliency import saliency
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 
 def sketch(paper=255, ink=20, size=(300, 400)):

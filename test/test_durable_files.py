@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from niom_ros.durable_files import publish
-from niom_ros.durable_files import write_atomically
+from niom_ros.core.durable_files import publish
+from niom_ros.core.durable_files import write_atomically
 
 
 @pytest.fixture

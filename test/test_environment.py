@@ -16,13 +16,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 import pytest
 
-from niom_ros.environment import build
-from niom_ros.environment.build import Environment
-from niom_ros.environment.build import SetupError
-from niom_ros.environment.build import Step
+from environment import build
+from environment.build import Environment
+from environment.build import SetupError
+from environment.build import Step
 
 HERE = Path(build.__file__).parent
-CLONE = HERE.parents[1]
+CLONE = HERE.parent
 PYTHONS = [f'3.{minor}' for minor in range(10, 15)]
 
 # The reasons are at the top of constraints.txt.
@@ -376,7 +376,7 @@ def test_ctrl_c_ends_what_was_started_and_says_how_to_go_on(tmp_path):
     # Stands in for pip: it says its number and stays.
     program = (
         'import sys\n'
-        'from niom_ros.environment import build\n'
+        'from environment import build\n'
         'stay = ["sh", "-c", "sleep 60 & echo child $!; wait"]\n'
         'build.set_up = lambda env, _: (build.claim_folder(env), build.run_logged(env, stay))\n'
         f'sys.exit(build.main(["--env", {str(tmp_path / "env")!r}]))\n'

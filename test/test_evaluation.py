@@ -17,29 +17,29 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.errors import UserError
-from niom_ros.evaluation import records as records_module
-from niom_ros.evaluation import run as run_module
-from niom_ros.evaluation.benchmark import Benchmark
-from niom_ros.evaluation.benchmark import Case
-from niom_ros.evaluation.benchmark import DataMissing
-from niom_ros.evaluation.benchmark import Record
-from niom_ros.evaluation.methods import Method
-from niom_ros.evaluation.methods import method_named
-from niom_ros.evaluation.records import data_key
-from niom_ros.evaluation.records import Records
-from niom_ros.evaluation.records import records_of
-from niom_ros.evaluation.results import as_json
-from niom_ros.evaluation.run import collected
-from niom_ros.evaluation.run import Progress
-from niom_ros.evaluation.run import run
-from niom_ros.evaluation.run import sample
-from niom_ros.evaluation.run import tasks_of
-from niom_ros.evaluation.run import work
-from niom_ros.evaluation.workbench import Workbench
+from niom_ros.benchmarks.evaluation import records as records_module
+from niom_ros.benchmarks.evaluation import run as run_module
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import DataMissing
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.records import data_key
+from niom_ros.benchmarks.evaluation.records import Records
+from niom_ros.benchmarks.evaluation.records import records_of
+from niom_ros.benchmarks.evaluation.results import as_json
+from niom_ros.benchmarks.evaluation.run import collected
+from niom_ros.benchmarks.evaluation.run import Progress
+from niom_ros.benchmarks.evaluation.run import run
+from niom_ros.benchmarks.evaluation.run import sample
+from niom_ros.benchmarks.evaluation.run import tasks_of
+from niom_ros.benchmarks.evaluation.run import work
+from niom_ros.core.errors import UserError
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
 from niom_ros.matching.confidence import Calibration
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
 
 
 def named(name: str, **changes: object) -> Method:

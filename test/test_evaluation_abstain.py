@@ -11,26 +11,26 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from niom_ros.evaluation.benchmark import DataMissing
-from niom_ros.evaluation.benchmarks import abstain
-from niom_ros.evaluation.benchmarks.abstain import AbstainBenchmark
-from niom_ros.evaluation.benchmarks.abstain import draw_pairs
-from niom_ros.evaluation.benchmarks.abstain import find_drawings
-from niom_ros.evaluation.benchmarks.abstain import find_photos
-from niom_ros.evaluation.benchmarks.abstain import halves
-from niom_ros.evaluation.benchmarks.abstain import in_first_half
-from niom_ros.evaluation.benchmarks.abstain import Shown
-from niom_ros.evaluation.benchmarks.abstain import UnrelatedCase
-from niom_ros.evaluation.methods import method_named
-from niom_ros.evaluation.workbench import Answer
-from niom_ros.evaluation.workbench import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import DataMissing
+from niom_ros.benchmarks.evaluation.method_runner import Answer
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.suites import abstain
+from niom_ros.benchmarks.evaluation.suites.abstain import AbstainBenchmark
+from niom_ros.benchmarks.evaluation.suites.abstain import draw_pairs
+from niom_ros.benchmarks.evaluation.suites.abstain import find_drawings
+from niom_ros.benchmarks.evaluation.suites.abstain import find_photos
+from niom_ros.benchmarks.evaluation.suites.abstain import halves
+from niom_ros.benchmarks.evaluation.suites.abstain import in_first_half
+from niom_ros.benchmarks.evaluation.suites.abstain import Shown
+from niom_ros.benchmarks.evaluation.suites.abstain import UnrelatedCase
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 SMALL = Settings(device='cpu', max_keypoints=256)
 GREY = np.full((40, 60, 3), 128, np.uint8)

@@ -11,30 +11,30 @@ from benchmark_data import write_benchmark_data
 import numpy as np
 import pytest
 
-from niom_ros.cli import BENCHMARK_NAMES
-from niom_ros.cli import main
+from niom_ros.benchmarks.evaluation import method_runner as workbench
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.command import BENCHMARKS
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.suites import sketch
+from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark
+from niom_ros.benchmarks.evaluation.suites.sketch import drawing_of
+from niom_ros.benchmarks.evaluation.suites.sketch import random_view
+from niom_ros.benchmarks.evaluation.suites.sketch import SketchBenchmark
+from niom_ros.benchmarks.evaluation.suites.tracking import SECONDS
+from niom_ros.benchmarks.evaluation.suites.tracking import TrackingBenchmark
+from niom_ros.cli.main import BENCHMARK_NAMES
+from niom_ros.cli.main import main
+from niom_ros.core.errors import UserError
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
 from niom_ros.drawings import tracing
-from niom_ros.errors import UserError
-from niom_ros.evaluation import workbench
-from niom_ros.evaluation.benchmark import Record
-from niom_ros.evaluation.benchmarks import sketch
-from niom_ros.evaluation.benchmarks.homography import HomographyBenchmark
-from niom_ros.evaluation.benchmarks.sketch import drawing_of
-from niom_ros.evaluation.benchmarks.sketch import random_view
-from niom_ros.evaluation.benchmarks.sketch import SketchBenchmark
-from niom_ros.evaluation.benchmarks.tracking import SECONDS
-from niom_ros.evaluation.benchmarks.tracking import TrackingBenchmark
-from niom_ros.evaluation.command import BENCHMARKS
-from niom_ros.evaluation.methods import method_named
-from niom_ros.evaluation.workbench import Picture
-from niom_ros.evaluation.workbench import Workbench
+from niom_ros.images.decoding import read_image
 from niom_ros.matching.confidence import INK_SIGNS
 from niom_ros.matching.confidence import SIGNS
 from niom_ros.matching.features import Features
-from niom_ros.matching.homographies import warp_points
-from niom_ros.matching.images import read_image
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
 
 FAST = ('--max-keypoints', '256', '--jobs', '1', '--device', 'cpu')
 MANUAL_GROUPS = ('warped', 'thicker', 'photographed', 'part_of_a_page')

@@ -13,13 +13,13 @@ import cv2
 import numpy as np
 import pytest
 
-from niom_ros.errors import UserError
-from niom_ros.evaluation import corruptions
-from niom_ros.evaluation.corruptions import corrupt
-from niom_ros.evaluation.corruptions import CorruptedImages
-from niom_ros.evaluation.corruptions import CORRUPTIONS
-from niom_ros.evaluation.corruptions import seed_of
-from niom_ros.virtual_scene import example_photo
+from niom_ros.benchmarks.evaluation import corruptions
+from niom_ros.benchmarks.evaluation.corruptions import corrupt
+from niom_ros.benchmarks.evaluation.corruptions import CorruptedImages
+from niom_ros.benchmarks.evaluation.corruptions import CORRUPTIONS
+from niom_ros.benchmarks.evaluation.corruptions import seed_of
+from niom_ros.core.errors import UserError
+from niom_ros.simulation.virtual_scene import example_photo
 
 RANDOM = {
     'gaussian_noise',
@@ -116,7 +116,7 @@ def test_another_process_gives_the_same_pixels(photo, expected, tmp_path):
     program = (
         'import hashlib, json, sys\n'
         'import numpy as np\n'
-        'from niom_ros.evaluation.corruptions import corrupt, CORRUPTIONS\n'
+        'from niom_ros.benchmarks.evaluation.corruptions import corrupt, CORRUPTIONS\n'
         'photo = np.load(sys.argv[1])\n'
         'np.random.seed(99)\n'
         'found = {n: hashlib.sha256(corrupt(photo, n, 7)).hexdigest() for n in CORRUPTIONS}\n'

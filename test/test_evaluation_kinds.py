@@ -7,18 +7,18 @@ import cv2
 import numpy as np
 import pytest
 
-from niom_ros.errors import UserError
-from niom_ros.evaluation.benchmarks import kinds
-from niom_ros.evaluation.benchmarks.kinds import KindsBenchmark
-from niom_ros.evaluation.methods import method_named
-from niom_ros.evaluation.workbench import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.suites import kinds
+from niom_ros.benchmarks.evaluation.suites.kinds import KindsBenchmark
+from niom_ros.core.errors import UserError
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.models.store import State
 from niom_ros.semantics.heat_maps import Area
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
-from niom_ros.settings import SettingsError
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 SMALL = Settings(device='cpu', max_keypoints=128)
 LEFT_HALF = Area(-0.5, -0.5, 49.5, 79.5)  # of a picture of 100 x 80 pixels

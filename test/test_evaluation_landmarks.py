@@ -7,26 +7,26 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from niom_ros.errors import UserError
-from niom_ros.evaluation.benchmark import DataMissing
-from niom_ros.evaluation.benchmarks import landmarks
-from niom_ros.evaluation.benchmarks.landmarks import Instance
-from niom_ros.evaluation.benchmarks.landmarks import LandmarksBenchmark
-from niom_ros.evaluation.methods import method_named
-from niom_ros.evaluation.workbench import Answer
-from niom_ros.evaluation.workbench import evidence_of
-from niom_ros.evaluation.workbench import Picture
-from niom_ros.evaluation.workbench import Workbench
-from niom_ros.guidance.landmarks import Landmark
+from niom_ros.benchmarks.evaluation.benchmark import DataMissing
+from niom_ros.benchmarks.evaluation.method_runner import Answer
+from niom_ros.benchmarks.evaluation.method_runner import evidence_of
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.suites import landmarks
+from niom_ros.benchmarks.evaluation.suites.landmarks import Instance
+from niom_ros.benchmarks.evaluation.suites.landmarks import LandmarksBenchmark
+from niom_ros.core.errors import UserError
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.homographies import warp_points
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.stream.landmarks import Landmark
 
 PLAIN = method_named('plain', Settings(device='cpu', max_keypoints=512), Options())
 SIZE = 400, 300  # of both pictures

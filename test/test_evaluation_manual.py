@@ -6,16 +6,16 @@ import cv2
 import numpy as np
 import pytest
 
-from niom_ros.evaluation.benchmark import DataMissing
-from niom_ros.evaluation.benchmarks import manual
-from niom_ros.evaluation.benchmarks import paper
-from niom_ros.evaluation.benchmarks.manual import ManualBenchmark
-from niom_ros.evaluation.methods import method_named
-from niom_ros.evaluation.workbench import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import DataMissing
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.suites import manual
+from niom_ros.benchmarks.evaluation.suites import paper
+from niom_ros.benchmarks.evaluation.suites.manual import ManualBenchmark
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
 from niom_ros.matching.geometry import Box
-from niom_ros.matching.homographies import warp_points
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
 
 
 def drawing_of(kind, width=500, height=400):

@@ -9,25 +9,25 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from niom_ros.evaluation.intervals import bootstrap
-from niom_ros.evaluation.intervals import interval
-from niom_ros.evaluation.intervals import paired_difference
-from niom_ros.evaluation.intervals import resamples
-from niom_ros.evaluation.metrics import acceptance_curve
-from niom_ros.evaluation.metrics import best_motion
-from niom_ros.evaluation.metrics import chance_pck
-from niom_ros.evaluation.metrics import Consistency
-from niom_ros.evaluation.metrics import consistency
-from niom_ros.evaluation.metrics import error_auc
-from niom_ros.evaluation.metrics import one_hop
-from niom_ros.evaluation.metrics import paired_errors
-from niom_ros.evaluation.metrics import pose_error
-from niom_ros.evaluation.metrics import relative_pose
-from niom_ros.evaluation.metrics import rotation_error
-from niom_ros.evaluation.metrics import share_within
-from niom_ros.evaluation.metrics import translation_error
-from niom_ros.evaluation.metrics import upper_bound
-from niom_ros.matching.homographies import warp_points
+from niom_ros.benchmarks.evaluation.intervals import bootstrap
+from niom_ros.benchmarks.evaluation.intervals import interval
+from niom_ros.benchmarks.evaluation.intervals import paired_difference
+from niom_ros.benchmarks.evaluation.intervals import resamples
+from niom_ros.benchmarks.evaluation.metrics import acceptance_curve
+from niom_ros.benchmarks.evaluation.metrics import best_motion
+from niom_ros.benchmarks.evaluation.metrics import chance_pck
+from niom_ros.benchmarks.evaluation.metrics import Consistency
+from niom_ros.benchmarks.evaluation.metrics import consistency
+from niom_ros.benchmarks.evaluation.metrics import error_auc
+from niom_ros.benchmarks.evaluation.metrics import one_hop
+from niom_ros.benchmarks.evaluation.metrics import paired_errors
+from niom_ros.benchmarks.evaluation.metrics import pose_error
+from niom_ros.benchmarks.evaluation.metrics import relative_pose
+from niom_ros.benchmarks.evaluation.metrics import rotation_error
+from niom_ros.benchmarks.evaluation.metrics import share_within
+from niom_ros.benchmarks.evaluation.metrics import translation_error
+from niom_ros.benchmarks.evaluation.metrics import upper_bound
+from niom_ros.core.homographies import warp_points
 
 NO_POINTS = np.empty((0, 2))
 WORST = Consistency(math.sqrt(2), 0, 0, 0, 0, 0, 0)
@@ -35,7 +35,8 @@ WORST = Consistency(math.sqrt(2), 0, 0, 0, 0, 0, 0)
 
 def test_needs_neither_torch_nor_ros():
     code = (
-        'import sys, niom_ros.evaluation.metrics, niom_ros.evaluation.intervals; '
+        'import sys, niom_ros.benchmarks.evaluation.metrics; '
+        'import niom_ros.benchmarks.evaluation.intervals; '
         "assert not {'torch', 'rclpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, '-c', code], check=True)

@@ -7,25 +7,25 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.errors import UserError
-from niom_ros.evaluation.benchmark import DataMissing
-from niom_ros.evaluation.benchmarks import pairing
-from niom_ros.evaluation.benchmarks.pairing import Choice
-from niom_ros.evaluation.benchmarks.pairing import PairingBenchmark
-from niom_ros.evaluation.benchmarks.scenes import overlap
-from niom_ros.evaluation.benchmarks.scenes import read_labels
-from niom_ros.evaluation.benchmarks.scenes import read_voc
-from niom_ros.evaluation.methods import method_named
-from niom_ros.evaluation.workbench import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import DataMissing
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.suites import pairing
+from niom_ros.benchmarks.evaluation.suites.pairing import Choice
+from niom_ros.benchmarks.evaluation.suites.pairing import PairingBenchmark
+from niom_ros.benchmarks.evaluation.suites.scenes import overlap
+from niom_ros.benchmarks.evaluation.suites.scenes import read_labels
+from niom_ros.benchmarks.evaluation.suites.scenes import read_voc
+from niom_ros.core.errors import UserError
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.heat_maps import Frame
 from niom_ros.semantics.heat_maps import HeatMap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import MarkedObject
 from niom_ros.semantics.scene import Scene
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 SMALL = Settings(device='cpu', max_keypoints=64)
 SIDE = 240

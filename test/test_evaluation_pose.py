@@ -5,25 +5,25 @@ import cv2
 import numpy as np
 import pytest
 
-from niom_ros.errors import UserError
-from niom_ros.evaluation.benchmark import DataMissing
-from niom_ros.evaluation.benchmarks import pose
-from niom_ros.evaluation.benchmarks.pose import motion_error
-from niom_ros.evaluation.benchmarks.pose import PoseBenchmark
-from niom_ros.evaluation.corruptions import CORRUPTIONS
-from niom_ros.evaluation.corruptions import LibraryMissing
-from niom_ros.evaluation.corruptions import UnknownCorruption
-from niom_ros.evaluation.methods import method_named
-from niom_ros.evaluation.workbench import Answer
-from niom_ros.evaluation.workbench import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import DataMissing
+from niom_ros.benchmarks.evaluation.corruptions import CORRUPTIONS
+from niom_ros.benchmarks.evaluation.corruptions import LibraryMissing
+from niom_ros.benchmarks.evaluation.corruptions import UnknownCorruption
+from niom_ros.benchmarks.evaluation.method_runner import Answer
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.suites import pose
+from niom_ros.benchmarks.evaluation.suites.pose import motion_error
+from niom_ros.benchmarks.evaluation.suites.pose import PoseBenchmark
+from niom_ros.core.errors import UserError
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 WIDTH, HEIGHT = 320, 240
 CAMERA = np.array([[300.0, 0, 159.5], [0, 300, 119.5], [0, 0, 1]])

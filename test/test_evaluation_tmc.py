@@ -9,33 +9,33 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.evaluation.benchmark import DataMissing
-from niom_ros.evaluation.benchmarks.tmc import A_TO_C
-from niom_ros.evaluation.benchmarks.tmc import descriptors_at
-from niom_ros.evaluation.benchmarks.tmc import enlarged
-from niom_ros.evaluation.benchmarks.tmc import GROUPS
-from niom_ros.evaluation.benchmarks.tmc import hop_through
-from niom_ros.evaluation.benchmarks.tmc import METRICS
-from niom_ros.evaluation.benchmarks.tmc import recall_of_right
-from niom_ros.evaluation.benchmarks.tmc import TmcBenchmark
-from niom_ros.evaluation.benchmarks.tmc import triangle
-from niom_ros.evaluation.benchmarks.tmc import unit_length
-from niom_ros.evaluation.classical import ClassicalFeatures
-from niom_ros.evaluation.methods import method_named
-from niom_ros.evaluation.workbench import Answer
-from niom_ros.evaluation.workbench import Workbench
+from niom_ros.benchmarks.classical import ClassicalFeatures
+from niom_ros.benchmarks.evaluation.benchmark import DataMissing
+from niom_ros.benchmarks.evaluation.method_runner import Answer
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.suites.tmc import A_TO_C
+from niom_ros.benchmarks.evaluation.suites.tmc import descriptors_at
+from niom_ros.benchmarks.evaluation.suites.tmc import enlarged
+from niom_ros.benchmarks.evaluation.suites.tmc import GROUPS
+from niom_ros.benchmarks.evaluation.suites.tmc import hop_through
+from niom_ros.benchmarks.evaluation.suites.tmc import METRICS
+from niom_ros.benchmarks.evaluation.suites.tmc import recall_of_right
+from niom_ros.benchmarks.evaluation.suites.tmc import TmcBenchmark
+from niom_ros.benchmarks.evaluation.suites.tmc import triangle
+from niom_ros.benchmarks.evaluation.suites.tmc import unit_length
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Features
 from niom_ros.matching.geometry import Evidence
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.homographies import warp_points
-from niom_ros.matching.marks import SKY
-from niom_ros.matching.marks import VERMILLION
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
-from niom_ros.virtual_scene import example_photo
+from niom_ros.pictures.marks import SKY
+from niom_ros.pictures.marks import VERMILLION
+from niom_ros.simulation.virtual_scene import example_photo
 
 SIDE = 200
 SMALL = Settings(device='cpu', max_keypoints=200)

@@ -15,24 +15,24 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Weighting
+from niom_ros.core.settings import WEIGHTINGS
 from niom_ros.matching.features import Features
 from niom_ros.matching.features import LOADERS
 from niom_ros.matching.matchers import load_matcher
-from niom_ros.matching.networks.aliked import Maps
-from niom_ros.matching.networks.superglue import SuperGlue
-from niom_ros.matching.networks.superpoint import SuperPoint
 from niom_ros.matching.weighting import one_heat
 from niom_ros.matching.weighting import weighted
 from niom_ros.matching.weighting import weights_of
 from niom_ros.models.store import ModelStore
+from niom_ros.networks.aliked import Maps
+from niom_ros.networks.superglue import SuperGlue
+from niom_ros.networks.superpoint import SuperPoint
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.heat_maps import Frame
 from niom_ros.semantics.heat_maps import HeatMap
-from niom_ros.settings import Settings
-from niom_ros.settings import Weighting
-from niom_ros.settings import WEIGHTINGS
 
 CPU = torch.device('cpu')
 PRECISIONS = pytest.mark.parametrize('half', [False, True], ids=['single', 'half'])

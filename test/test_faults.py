@@ -49,15 +49,15 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 import torch
 
+from niom_ros.core.faults import explained
+from niom_ros.core.faults import printable
+from niom_ros.core.faults import printable_lines
 from niom_ros.models.store import default_folder
 from niom_ros.models.store import ModelStore
 from niom_ros.nodes import private_network
-from niom_ros.nodes.faults import explained
-from niom_ros.nodes.faults import printable
-from niom_ros.nodes.faults import printable_lines
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.virtual_scene import example_photo
-from niom_ros.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import VirtualScene
 
 HERE = Path(__file__).resolve().parent
 

@@ -25,9 +25,9 @@ from ros_client import running
 from ros_client import spin_until
 from std_msgs.msg import Header
 
-from niom_ros.guidance.folder import read_reference
-from niom_ros.guidance.folder import ReferenceFolder
 from niom_ros.nodes.ros_messages import rgb_to_message
+from niom_ros.references.folder import read_reference
+from niom_ros.references.folder import ReferenceFolder
 
 UNFINISHED = '.*.unfinished'
 PATIENCE = 60.0  # seconds
@@ -41,9 +41,9 @@ import signal
 import sys
 import time
 import numpy as np
-from niom_ros.guidance.folder import read_reference
-from niom_ros.guidance.folder import ReferenceFolder
-from niom_ros.guidance.references import GivenReference
+from niom_ros.references.folder import read_reference
+from niom_ros.references.folder import ReferenceFolder
+from niom_ros.references.given import GivenReference
 
 path, kills = Path(sys.argv[1]), int(sys.argv[2])
 chance = random.Random(7)

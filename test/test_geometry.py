@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Limits
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
@@ -17,8 +19,6 @@ from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import measure
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.homographies import warp_points
-from niom_ros.settings import Limits
 
 REFERENCE = Box(0, 0, 400, 300)
 IMAGE = Box(0, 0, 640, 480)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from niom_ros.guidance.keypoint_budget import FEWEST
-from niom_ros.guidance.keypoint_budget import KeypointBudget
-from niom_ros.guidance.keypoint_budget import STEP
+from niom_ros.stream.keypoint_budget import FEWEST
+from niom_ros.stream.keypoint_budget import KeypointBudget
+from niom_ros.stream.keypoint_budget import STEP
 
 
 def linear(keypoints):

@@ -17,8 +17,11 @@ import pytest
 from safetensors.torch import save_file
 import torch
 
+from niom_ros.core.settings import Pairing
+from niom_ros.core.settings import SettingsError
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
+from niom_ros.networks.minilm import MiniLM
 from niom_ros.semantics import labels
 from niom_ros.semantics.labels import ClipTable
 from niom_ros.semantics.labels import COCO_LABELS
@@ -27,9 +30,6 @@ from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.labels import plain
 from niom_ros.semantics.labels import same
 from niom_ros.semantics.labels import unit
-from niom_ros.semantics.minilm import MiniLM
-from niom_ros.settings import Pairing
-from niom_ros.settings import SettingsError
 
 CPU = torch.device('cpu')
 

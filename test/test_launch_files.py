@@ -17,15 +17,15 @@ from ros_client import running
 from ros_client import spin_until
 import yaml
 
-from niom_ros.evaluation.methods import method_named
-from niom_ros.installation import share_folder
-from niom_ros.parameters import defaults
-from niom_ros.parameters import MATCHER_PARAMETERS
-from niom_ros.parameters import options_of
-from niom_ros.parameters import settings_of
-from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
+from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.core.installation import share_folder
+from niom_ros.core.parameters import defaults
+from niom_ros.core.parameters import MATCHER_PARAMETERS
+from niom_ros.core.parameters import options_of
+from niom_ros.core.parameters import settings_of
+from niom_ros.core.parameters import VIRTUAL_CAMERA_PARAMETERS
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
 
 LAUNCH_FOLDER = share_folder() / 'launch'
 MATCHER = 'matcher.launch.py'

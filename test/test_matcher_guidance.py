@@ -24,9 +24,9 @@ from std_msgs.msg import Header
 from visualization_msgs.msg import Marker
 from visualization_msgs.msg import MarkerArray
 
-from niom_ros.matching.homographies import warp_points
+from niom_ros.core.homographies import warp_points
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 SECONDS = 8.0  # of the virtual scene
 WIDTH = 0.3  # metres, of the photo

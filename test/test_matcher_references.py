@@ -21,9 +21,9 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 import yaml
 
-from niom_ros.guidance.camera_images import message_to_rgb
+from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 
 @pytest.fixture(scope='module')

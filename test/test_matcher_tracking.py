@@ -19,7 +19,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 FARTHEST = 4.0  # pixels that corners may be off, on average
 

@@ -6,8 +6,8 @@ import torch
 
 from niom_ros.models.store import ModelMissing
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.minilm import MiniLM
-from niom_ros.semantics.minilm import WordPiece
+from niom_ros.networks.minilm import MiniLM
+from niom_ros.networks.minilm import WordPiece
 
 
 @pytest.fixture(scope='module')

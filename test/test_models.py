@@ -26,7 +26,7 @@ import zipfile
 import pytest
 import torch
 
-from niom_ros import cli
+from niom_ros.cli import main as cli
 from niom_ros.models.store import default_folder
 from niom_ros.models.store import FetchFailed
 from niom_ros.models.store import ModelBroken
@@ -521,7 +521,7 @@ from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, sys.argv[1])
 import test_models
-from niom_ros import cli
+from niom_ros.cli import main as cli
 cli.ModelStore = lambda: test_models.tiny_store(Path(sys.argv[2]))
 sys.exit(cli.main(['models', 'fetch', 'tiny']))
 """
@@ -613,7 +613,7 @@ def test_list_is_a_table_that_fits_the_terminal(
 def test_list_json_from_a_shell(niom_models: Path) -> None:
     """A program gets every field of the table, the state and the path."""
     shell = subprocess.run(
-        [sys.executable, '-m', 'niom_ros.cli', 'models', 'list', '--json'],
+        [sys.executable, '-m', 'niom_ros.cli.main', 'models', 'list', '--json'],
         cwd=CLONE,
         capture_output=True,
         text=True,

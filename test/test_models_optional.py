@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.settings import Settings
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers import load_matcher
 from niom_ros.models.store import ModelStore
-from niom_ros.settings import Settings
 
 pytestmark = pytest.mark.optional
 

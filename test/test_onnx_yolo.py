@@ -19,6 +19,8 @@ import onnxruntime
 import pytest
 import torch
 
+from niom_ros.core.settings import CAM_METHODS
+from niom_ros.core.settings import SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
@@ -27,8 +29,6 @@ from niom_ros.semantics.detectors.onnx_yolo import load_onnx_yolo
 from niom_ros.semantics.detectors.onnx_yolo import open_session
 from niom_ros.semantics.detectors.ultralytics_yolo import load_ultralytics
 from niom_ros.semantics.detectors.yolo import YoloDetector
-from niom_ros.settings import CAM_METHODS
-from niom_ros.settings import SettingsError
 
 CPU = torch.device('cpu')
 WIDTH, HEIGHT = 96, 64

@@ -9,7 +9,7 @@ import zipfile
 from catkin_pkg.package import parse_package
 import pytest
 
-from niom_ros.installation import version
+from niom_ros.core.installation import version
 
 
 def tracked_files(clone):
@@ -80,7 +80,7 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
         names = archive.namelist()
         (entry_points,) = [n for n in names if n.endswith('entry_points.txt')]
         (metadata,) = [n for n in names if n.endswith('METADATA')]
-        assert 'niom = niom_ros.cli:main' in archive.read(entry_points).decode()
+        assert 'niom = niom_ros.cli.main:main' in archive.read(entry_points).decode()
         requirements = archive.read(metadata).decode()
     assert 'niom_ros/matching/pipeline.py' in names
     assert 'niom_ros/matching/calibration.json' in names

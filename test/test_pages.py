@@ -36,17 +36,17 @@ from PIL import Image
 import pytest
 from test_images import claimed_png
 
-from niom_ros.cli import main
-from niom_ros.guidance.folder import read_reference
-from niom_ros.matching.images import ImageError
-from niom_ros.pages.drawing import draw_page
-from niom_ros.pages.pdf import pdf_page
-from niom_ros.pages.reading import environment_of_reader
-from niom_ros.pages.reading import read_reference_picture
-from niom_ros.pages.svg import svg_page
-from niom_ros.pages.svg_paths import as_path_data
-from niom_ros.pages.svg_paths import path_data
-from niom_ros.pages.svg_paths import StyleSheet
+from niom_ros.cli.main import main
+from niom_ros.images.decoding import ImageError
+from niom_ros.images.pages.drawing import draw_page
+from niom_ros.images.pages.pdf import pdf_page
+from niom_ros.images.pages.reading import environment_of_reader
+from niom_ros.images.pages.reading import read_reference_picture
+from niom_ros.images.pages.svg import svg_page
+from niom_ros.images.pages.svg_paths import as_path_data
+from niom_ros.images.pages.svg_paths import path_data
+from niom_ros.images.pages.svg_paths import StyleSheet
+from niom_ros.references.folder import read_reference
 
 FAST = 72.0  # pixels per inch, where they do not matter
 ALL = 'left out of page 0: 11 texts, 6 dimension lines, 2 centre lines, frame, title block'
@@ -55,7 +55,7 @@ ALL = 'left out of page 0: 11 texts, 6 dimension lines, 2 centre lines, frame, t
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Read pages in the process of the tests: starting another one takes longer than reading."""
-    monkeypatch.setattr('niom_ros.pages.reading.read_apart', draw_page)
+    monkeypatch.setattr('niom_ros.images.pages.reading.read_apart', draw_page)
 
 
 @pytest.fixture
@@ -280,7 +280,9 @@ def hatching():
 def test_nothing_of_an_object_alone_is_left_out(read, write, parts, monkeypatch):
     page = read(write(parts))
     assert page.notes == ()
-    monkeypatch.setattr('niom_ros.pages.annotations.MOST_PIECES', 0)  # nothing is looked for
+    monkeypatch.setattr(
+        'niom_ros.images.pages.annotations.MOST_PIECES', 0
+    )  # nothing is looked for
     assert_shows(page.image, read(write(parts)).image)
 
 
@@ -312,7 +314,7 @@ def test_a_scan_is_told(read):
 
 
 def test_too_many_lines_are_told(read, monkeypatch):
-    monkeypatch.setattr('niom_ros.pages.annotations.MOST_PIECES', 20)
+    monkeypatch.setattr('niom_ros.images.pages.annotations.MOST_PIECES', 20)
     page = read(as_pdf(blueprint()))
     assert page.notes[0] == 'left out of page 0: 11 texts'
     assert 'too many to tell dimension lines' in page.notes[1]
@@ -410,7 +412,7 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
     blur = '<filter id="f"><feGaussianBlur stdDeviation="50"/></filter>'
     file = tmp_path / 'page.svg'
     file.write_text(svg_file(f'{blur}{blurred}'))
-    monkeypatch.setattr('niom_ros.pages.reading.DEADLINE', 1.0)
+    monkeypatch.setattr('niom_ros.images.pages.reading.DEADLINE', 1.0)
     began = time.monotonic()
     with pytest.raises(ImageError, match=r'page\.svg: takes too long to draw: simplify it'):
         read_reference_picture(file)
@@ -423,7 +425,7 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
         ('import os; os.abort()', 'made the reader fail: give a picture of it instead$'),
         ('undefined', r'made the reader fail: .* \(NameError: '),
         (
-            'from niom_ros.pages import child; '
+            'from niom_ros.images.pages import child; '
             'child.draw_page = lambda *_: bytearray(5 * 10**9); child.main()',
             'takes too much memory to draw: simplify it',
         ),
@@ -432,7 +434,7 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
 def test_a_reader_that_fails_is_told(tmp_path, monkeypatch, program, words):
     file = tmp_path / 'page.pdf'
     file.write_bytes(as_pdf(plate()))
-    monkeypatch.setattr('niom_ros.pages.reading.READER', ('-c', program))
+    monkeypatch.setattr('niom_ros.images.pages.reading.READER', ('-c', program))
     with pytest.raises(ImageError, match=words):
         read_reference_picture(file, page_dpi=FAST)
 
@@ -447,7 +449,7 @@ def test_the_reader_takes_no_modules_from_where_the_user_is(tmp_path, monkeypatc
 
 
 def test_the_reader_starts_without_networks():
-    program = 'import niom_ros.pages.child, sys; sys.exit("torch" in sys.modules)'
+    program = 'import niom_ros.images.pages.child, sys; sys.exit("torch" in sys.modules)'
     assert (
         subprocess.run([sys.executable, '-c', program], env=environment_of_reader()).returncode
         == 0
@@ -536,7 +538,7 @@ def test_an_embedded_picture_is_drawn(read, monkeypatch):
     Image.new('RGB', (4, 4), (0, 0, 200)).save(buffer, 'PNG')
     page = with_image(png_data(buffer.getvalue()))
     assert read(page).image[10, 10].tolist() == [0, 0, 200]
-    monkeypatch.setattr('niom_ros.pages.svg.MAX_PIXELS', 15)
+    monkeypatch.setattr('niom_ros.images.pages.svg.MAX_PIXELS', 15)
     with pytest.raises(ImageError, match='its pictures have more than'):
         read(page)
 
@@ -547,12 +549,12 @@ def test_pictures_and_lines_count_as_often_as_they_are_drawn(read, monkeypatch):
     picture = with_image(png_data(buffer.getvalue())).replace('<image', '<image id="a"')
     line = svg_file('<path id="a" d="M0 0 L200 9 L9 200" stroke="black"/>')
     twice = '<use href="#a"/><use href="#a"/></svg>'
-    monkeypatch.setattr('niom_ros.pages.svg.MAX_PIXELS', 47)
-    monkeypatch.setattr('niom_ros.pages.svg.MOST_STEPS', 30)
+    monkeypatch.setattr('niom_ros.images.pages.svg.MAX_PIXELS', 47)
+    monkeypatch.setattr('niom_ros.images.pages.svg.MOST_STEPS', 30)
     read(picture)
     with pytest.raises(ImageError, match='its pictures have more than'):
         read(picture.replace('</svg>', twice))
-    monkeypatch.setattr('niom_ros.pages.svg.MOST_STEPS', 5)
+    monkeypatch.setattr('niom_ros.images.pages.svg.MOST_STEPS', 5)
     read(line)
     with pytest.raises(ImageError, match='draws more than 5 lines'):
         read(line.replace('</svg>', twice))
@@ -561,7 +563,7 @@ def test_pictures_and_lines_count_as_often_as_they_are_drawn(read, monkeypatch):
 def test_forms_count_as_objects(read, monkeypatch):
     page = pdf_file([pdf_operators([Circle(100, 100, 50)])], in_form=True)
     read(page)
-    monkeypatch.setattr('niom_ros.pages.pdf.MOST_OBJECTS', 1)
+    monkeypatch.setattr('niom_ros.images.pages.pdf.MOST_OBJECTS', 1)
     with pytest.raises(ImageError, match='more than 1 objects'):
         read(page)
 
@@ -580,7 +582,7 @@ def test_numbers_that_cannot_be_computed_with_are_told(read, monkeypatch, error)
     def fail(*_):
         raise error
 
-    monkeypatch.setattr('niom_ros.pages.drawing.find_annotations', fail)
+    monkeypatch.setattr('niom_ros.images.pages.drawing.find_annotations', fail)
     with pytest.raises(ImageError, match=r'its numbers make no sense \(by zero\): give a picture'):
         read(as_pdf(plate()))
 
@@ -597,14 +599,14 @@ def test_a_page_of_too_many_pixels_is_refused_before_it_is_drawn(read, write, mo
         ImageError, match=r'at 2000 dpi the page has 23386 x 16535 pixels.*at most 719 dpi'
     ):
         read(write(plate()), page_dpi=2000.0)
-    monkeypatch.setattr('niom_ros.pages.drawing.MAX_PIXELS', 860_000)
+    monkeypatch.setattr('niom_ros.images.pages.drawing.MAX_PIXELS', 860_000)
     with pytest.raises(ImageError, match='use at most 94 dpi'):
         read(write(plate()), page_dpi=95.0)
     assert read(write(plate()), page_dpi=94.0).image.size < 3 * 860_000
 
 
 def test_files_that_are_too_large_are_not_read(read, monkeypatch):
-    monkeypatch.setattr('niom_ros.pages.drawing.LARGEST_SVG', 1_000_000)
+    monkeypatch.setattr('niom_ros.images.pages.drawing.LARGEST_SVG', 1_000_000)
     with pytest.raises(ImageError, match='2 MB, more than the limit of 1 MB'):
         read(svg_file(' ' * 2_000_000), 'page.svg')
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.settings import Pairing
+from niom_ros.core.settings import SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.heat_maps import Frame
@@ -14,8 +16,6 @@ from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.pairing import best_pairs
 from niom_ros.semantics.pairing import pair_objects
-from niom_ros.settings import Pairing
-from niom_ros.settings import SettingsError
 
 CPU = torch.device('cpu')
 

@@ -7,13 +7,21 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import choose_device
+from niom_ros.core.settings import Limits
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Pairing
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import Weighting
+from niom_ros.core.settings import WEIGHTINGS
+from niom_ros.images.decoding import ImageError
+from niom_ros.images.decoding import TooPlain
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.homographies import warp_points
-from niom_ros.matching.images import ImageError
-from niom_ros.matching.images import TooPlain
 from niom_ros.matching.looks import Clue
 from niom_ros.matching.looks import keypoint_step
 from niom_ros.matching.looks import Look
@@ -26,17 +34,9 @@ from niom_ros.models.store import ModelStore
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Hints
 from niom_ros.semantics.scene import MarkedObject
-from niom_ros.settings import choose_device
-from niom_ros.settings import Limits
-from niom_ros.settings import Options
-from niom_ros.settings import Pairing
-from niom_ros.settings import Settings
-from niom_ros.settings import SettingsError
-from niom_ros.settings import Weighting
-from niom_ros.settings import WEIGHTINGS
-from niom_ros.virtual_scene import example_photo
-from niom_ros.virtual_scene import View
-from niom_ros.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import View
+from niom_ros.simulation.virtual_scene import VirtualScene
 
 SEW = Options(weighting=Weighting('sew'))
 

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from niom_ros.guidance.camera import CameraModel
-from niom_ros.guidance.pose import difference
-from niom_ros.guidance.pose import find_pose
-from niom_ros.guidance.pose import Placement
-from niom_ros.guidance.pose import Pose
+from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import Box
-from niom_ros.matching.homographies import warp_points
-from niom_ros.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.stream.camera import CameraModel
+from niom_ros.stream.pose import difference
+from niom_ros.stream.pose import find_pose
+from niom_ros.stream.pose import Placement
+from niom_ros.stream.pose import Pose
 
 SIZE = 600, 400
 WIDTH = 0.3  # metres

@@ -13,16 +13,16 @@ from ros_client import running
 from ros_client import spin_until
 from test_launch_files import readme_table
 
-from niom_ros.cli import BENCH_OPTIONS
-from niom_ros.cli import BENCH_PARTS
-from niom_ros.cli import main
-from niom_ros.evaluation.command import BENCHMARKS
-from niom_ros.evaluation.methods import CLASSICAL
-from niom_ros.evaluation.methods import PRESETS
+from niom_ros.benchmarks.evaluation.command import BENCHMARKS
+from niom_ros.benchmarks.evaluation.methods import CLASSICAL
+from niom_ros.benchmarks.evaluation.methods import PRESETS
+from niom_ros.benchmarks.speed.findings import KEYS
+from niom_ros.cli.main import BENCH_OPTIONS
+from niom_ros.cli.main import BENCH_PARTS
+from niom_ros.cli.main import main
+from niom_ros.core.parameters import MATCHER_PARAMETERS
+from niom_ros.core.parameters import VIRTUAL_CAMERA_PARAMETERS
 from niom_ros.models.table import MODELS
-from niom_ros.parameters import MATCHER_PARAMETERS
-from niom_ros.parameters import VIRTUAL_CAMERA_PARAMETERS
-from niom_ros.speed.findings import KEYS
 
 NODES = {'matcher_node': 'matcher', 'virtual_camera': 'virtual_camera'}
 PARAMETERS = {

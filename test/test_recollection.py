@@ -4,18 +4,18 @@ import cv2
 import numpy as np
 import pytest
 
-from niom_ros.guidance.guide import guide
-from niom_ros.guidance.recollection import Recollection
-from niom_ros.guidance.references import GivenReference
-from niom_ros.guidance.references import NamedReference
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import GuideOptions
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Weighting
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.homographies import warp_points
-from niom_ros.settings import GuideOptions
-from niom_ros.settings import Options
-from niom_ros.settings import Weighting
+from niom_ros.references.given import GivenReference
+from niom_ros.references.given import NamedReference
+from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.stream.guide import guide
+from niom_ros.stream.recollection import Recollection
 from niom_ros.tracking.track import Tracked
-from niom_ros.virtual_scene import example_photo
 
 OPTIONS = GuideOptions(Options(weighting=Weighting('sew')))
 INTERVAL = 5.0  # seconds

@@ -20,19 +20,19 @@ import numpy as np
 import pytest
 import yaml
 
-from niom_ros.errors import UserError
-from niom_ros.guidance.folder import FolderError
-from niom_ros.guidance.folder import quoted
-from niom_ros.guidance.folder import read_description
-from niom_ros.guidance.folder import read_reference
-from niom_ros.guidance.folder import ReferenceFolder
-from niom_ros.guidance.landmarks import Landmark
-from niom_ros.guidance.references import BadReference
-from niom_ros.guidance.references import GivenReference
-from niom_ros.guidance.references import marked_object
-from niom_ros.guidance.references import MOST_LANDMARKS
-from niom_ros.guidance.references import MOST_OBJECTS
+from niom_ros.core.errors import UserError
 from niom_ros.matching.geometry import Box
+from niom_ros.references.folder import FolderError
+from niom_ros.references.folder import quoted
+from niom_ros.references.folder import read_description
+from niom_ros.references.folder import read_reference
+from niom_ros.references.folder import ReferenceFolder
+from niom_ros.references.given import BadReference
+from niom_ros.references.given import GivenReference
+from niom_ros.references.given import marked_object
+from niom_ros.references.given import MOST_LANDMARKS
+from niom_ros.references.given import MOST_OBJECTS
+from niom_ros.stream.landmarks import Landmark
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 
@@ -342,7 +342,7 @@ def read_files(monkeypatch):
         names.append(file.name)
         return read_description(file)
 
-    monkeypatch.setattr('niom_ros.guidance.folder.read_description', read)
+    monkeypatch.setattr('niom_ros.references.folder.read_description', read)
     return names
 
 
@@ -392,7 +392,7 @@ def test_a_description_that_could_not_be_read_is_tried_again(tmp_path, monkeypat
         raise BadReference('too many open files')
 
     with monkeypatch.context() as patched:
-        patched.setattr('niom_ros.guidance.folder.read_description', fails)
+        patched.setattr('niom_ros.references.folder.read_description', fails)
         assert names_in(folder) == ['mine']
     assert names_in(folder) == ['cup']
 
@@ -443,7 +443,7 @@ def test_the_longest_description_that_is_taken_comes_back(tmp_path):
 def test_what_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
     folder = ReferenceFolder(tmp_path)
     file = folder.write(full_reference(label='short'))
-    monkeypatch.setattr('niom_ros.guidance.folder.LARGEST_YAML', file.stat().st_size)
+    monkeypatch.setattr('niom_ros.references.folder.LARGEST_YAML', file.stat().st_size)
     folder.write(full_reference(label='equal'))
     with pytest.raises(FolderError, match='use shorter names'):
         folder.write(full_reference(label='longer'))
@@ -614,8 +614,8 @@ def test_every_name_has_a_file_name_of_its_own(name, other):
 WRITER = """
 import sys
 import numpy as np
-from niom_ros.guidance.folder import ReferenceFolder
-from niom_ros.guidance.references import GivenReference
+from niom_ros.references.folder import ReferenceFolder
+from niom_ros.references.given import GivenReference
 folder = ReferenceFolder(sys.argv[1])
 random = np.random.default_rng(0)
 number = 0

@@ -6,18 +6,18 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from niom_ros.guidance import library as library_module
-from niom_ros.guidance.folder import read_reference
-from niom_ros.guidance.folder import ReferenceFolder
-from niom_ros.guidance.landmarks import Landmark
-from niom_ros.guidance.library import ReferenceLibrary
-from niom_ros.guidance.library import UnknownReference
-from niom_ros.guidance.references import BadReference
-from niom_ros.guidance.references import GivenReference
-from niom_ros.guidance.references import marked_object
+from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Box
-from niom_ros.matching.images import ImageError
+from niom_ros.references import library as library_module
+from niom_ros.references.folder import read_reference
+from niom_ros.references.folder import ReferenceFolder
+from niom_ros.references.given import BadReference
+from niom_ros.references.given import GivenReference
+from niom_ros.references.given import marked_object
+from niom_ros.references.library import ReferenceLibrary
+from niom_ros.references.library import UnknownReference
 from niom_ros.semantics.heat_maps import Area
+from niom_ros.stream.landmarks import Landmark
 
 PICTURE = np.zeros((40, 60, 3), np.uint8)
 

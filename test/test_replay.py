@@ -32,14 +32,14 @@ from rosbags.rosbag2 import ReaderError
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer
 
-from niom_ros.cli import main
-from niom_ros.errors import UserError
-from niom_ros.guidance.camera_images import message_to_rgb
-from niom_ros.guidance.guide import guide
-from niom_ros.guidance.messages import image_message
+from niom_ros.cli.main import main
+from niom_ros.core.errors import UserError
+from niom_ros.core.settings import Settings
+from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.pipeline import Pipeline
+from niom_ros.messages.results import image_message
 from niom_ros.nodes import ros_messages
 from niom_ros.replay import command
 from niom_ros.replay import decompression
@@ -57,9 +57,9 @@ from niom_ros.replay.outputs import LANDMARKS
 from niom_ros.replay.outputs import MATCH
 from niom_ros.replay.outputs import POSE
 from niom_ros.replay.outputs import TOPICS
-from niom_ros.settings import Settings
-from niom_ros.virtual_scene import example_photo
-from niom_ros.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.stream.guide import guide
 
 FRAMES = 4
 PERIOD = 0.25  # seconds

@@ -13,7 +13,7 @@ from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.scene import Hints
 from niom_ros.semantics.scene import MarkedObject
 from niom_ros.semantics.scene import SceneReader
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 CPU = torch.device('cpu')
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.settings import SettingsError
 from niom_ros.models.foreign_pickle import load_foreign_pickle
 from niom_ros.models.store import ModelBroken
 from niom_ros.models.store import ModelStore
 from niom_ros.models.table import MODELS
 from niom_ros.semantics.labels import OpenClip
-from niom_ros.settings import SettingsError
 
 CLONE = Path(__file__).resolve().parent.parent
 SOURCES = sorted(

@@ -15,37 +15,37 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.demo_sketch import demo_sketch
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import GuideOptions
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import Weighting
 from niom_ros.drawings.tracing import Traced
-from niom_ros.guidance.guide import guide
-from niom_ros.guidance.references import GivenReference
-from niom_ros.guidance.references import NamedReference
+from niom_ros.images.decoding import TooPlain
+from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.matching import pipeline as pipeline_module
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.homographies import warp_points
-from niom_ros.matching.images import TooPlain
 from niom_ros.matching.looks import Clue
 from niom_ros.matching.looks import Look
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.pictures import draw_edges
-from niom_ros.matching.pictures import draw_report
 from niom_ros.matching.pipeline import fitting
 from niom_ros.matching.pipeline import LONGEST_LOCK
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.pipeline import ways_to_find
 from niom_ros.matching.reference import Reference
-from niom_ros.pages.reading import read_reference_picture
+from niom_ros.pictures.matches import draw_edges
+from niom_ros.pictures.matches import draw_report
+from niom_ros.references.given import GivenReference
+from niom_ros.references.given import NamedReference
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Hints
-from niom_ros.settings import GuideOptions
-from niom_ros.settings import Options
-from niom_ros.settings import SettingsError
-from niom_ros.settings import Weighting
-from niom_ros.virtual_scene import example_photo
-from niom_ros.virtual_scene import View
-from niom_ros.virtual_scene import VirtualScene
+from niom_ros.simulation.demo_sketch import demo_sketch
+from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import View
+from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.stream.guide import guide
 
 INK = Options(drawing_search='ink')
 BENT = np.array([[0.8, 0.1, 60], [-0.08, 0.85, 70], [0.0002, -0.0001, 1]])

@@ -10,15 +10,18 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Limits
+from niom_ros.images.decoding import ImageError
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.geometry import jacobian
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.homographies import warp_points
-from niom_ros.matching.images import ImageError
-from niom_ros.settings import Limits
+from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import View
+from niom_ros.simulation.virtual_scene import VirtualScene
 from niom_ros.tracking.appearance import Appearance
 from niom_ros.tracking.corners import choose_corners
 from niom_ros.tracking.corners import MOST_CORNERS
@@ -33,9 +36,6 @@ from niom_ros.tracking.track import MOST_DRIFT
 from niom_ros.tracking.track import Track
 from niom_ros.tracking.track import why_too_sudden
 from niom_ros.tracking.tracker import Tracker
-from niom_ros.virtual_scene import example_photo
-from niom_ros.virtual_scene import View
-from niom_ros.virtual_scene import VirtualScene
 
 RATE = 30  # frames per second
 COFFEE = Box(0, 0, 600, 400)

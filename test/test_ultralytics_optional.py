@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.settings import CAM_METHODS
+from niom_ros.core.settings import SettingsError
 from niom_ros.semantics.detectors.grid_detector import Candidate
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.detectors.grid_detector import Look
@@ -19,8 +21,6 @@ from niom_ros.semantics.detectors.ultralytics_yolo import load_ultralytics
 from niom_ros.semantics.detectors.ultralytics_yolo import QUIET
 from niom_ros.semantics.detectors.ultralytics_yolo import UltralyticsDetector
 from niom_ros.semantics.heat_maps import Area
-from niom_ros.settings import CAM_METHODS
-from niom_ros.settings import SettingsError
 
 pytestmark = [
     pytest.mark.optional,

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import torch
 
+from niom_ros.core.homographies import resizing
 from niom_ros.drawings.alignment import climb
 from niom_ros.drawings.alignment import corner_deviations
 from niom_ros.drawings.alignment import Ink
@@ -18,7 +19,6 @@ from niom_ros.drawings.alignment import worth
 from niom_ros.drawings.edges import Edges
 from niom_ros.drawings.search import likely_views
 from niom_ros.drawings.strokes import Strokes
-from niom_ros.matching.homographies import resizing
 
 TURNS: Sequence[float] = tuple(math.radians(degrees) for degrees in range(-180, 180, 15))
 SCALES: Sequence[float] = tuple(0.35 * 1.25**step for step in range(8))

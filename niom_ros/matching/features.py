@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch.nn.functional import interpolate
 
-from niom_ros.matching.networks.aliked import ALIKED
-from niom_ros.matching.networks.aliked import rearranged
-from niom_ros.matching.networks.superpoint import SuperPoint
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import SettingsError
 from niom_ros.models.store import ModelStore
-from niom_ros.settings import Settings
-from niom_ros.settings import SettingsError
+from niom_ros.networks.aliked import ALIKED
+from niom_ros.networks.aliked import rearranged
+from niom_ros.networks.superpoint import SuperPoint
 
 # With its authors' threshold of 0.2 a blurred image has almost no keypoints. A uniform grey or
 # white image reaches 0.017, a photo blurred beyond recognition (sigma 10) still 0.04.

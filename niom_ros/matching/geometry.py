@@ -9,12 +9,12 @@ import math
 import cv2
 import numpy as np
 
+from niom_ros.core.homographies import homography_deviations
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Limits
 from niom_ros.matching.confidence import Calibration
 from niom_ros.matching.confidence import uncalibrated
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.homographies import homography_deviations
-from niom_ros.matching.homographies import warp_points
-from niom_ros.settings import Limits
 
 FEWEST_TELLING = 9  # twice as many numbers as a homography has, and a little more
 # In deviations of the edges from their mean: the least of 131 drawings that `niom eval sketch`

@@ -8,17 +8,17 @@ from typing import Protocol
 
 import torch
 
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import SettingsError
 from niom_ros.matching.features import Features
-from niom_ros.matching.networks.lightglue import Architecture
-from niom_ros.matching.networks.lightglue import best_pairs
-from niom_ros.matching.networks.lightglue import LightGlue
-from niom_ros.matching.networks.lightglue import OneSide
-from niom_ros.matching.networks.lightglue import rearranged
-from niom_ros.matching.networks.superglue import mutual_matches
-from niom_ros.matching.networks.superglue import SuperGlue
 from niom_ros.models.store import ModelStore
-from niom_ros.settings import Settings
-from niom_ros.settings import SettingsError
+from niom_ros.networks.lightglue import Architecture
+from niom_ros.networks.lightglue import best_pairs
+from niom_ros.networks.lightglue import LightGlue
+from niom_ros.networks.lightglue import OneSide
+from niom_ros.networks.lightglue import rearranged
+from niom_ros.networks.superglue import mutual_matches
+from niom_ros.networks.superglue import SuperGlue
 
 LIGHTGLUE_ARCHITECTURES = {
     'aliked': Architecture(input_width=128),

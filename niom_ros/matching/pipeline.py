@@ -10,6 +10,14 @@ import cv2
 import numpy as np
 import torch
 
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import choose_device
+from niom_ros.core.settings import Limits
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import SUITABLE_RANGE
+from niom_ros.core.settings import Weighting
 from niom_ros.drawings.edges import EdgeFinder
 from niom_ros.drawings.edges import Edges
 from niom_ros.drawings.likeness import drawing_likeness
@@ -18,6 +26,9 @@ from niom_ros.drawings.strokes import strokes_of
 from niom_ros.drawings.tracing import trace
 from niom_ros.drawings.tracing import trace_near
 from niom_ros.drawings.tracing import Traced
+from niom_ros.images.decoding import check_size
+from niom_ros.images.decoding import ImageError
+from niom_ros.images.decoding import TooPlain
 from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.confidence import INK
 from niom_ros.matching.correspondences import Correspondences
@@ -33,10 +44,6 @@ from niom_ros.matching.geometry import locate
 from niom_ros.matching.geometry import measure
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.homographies import warp_points
-from niom_ros.matching.images import check_size
-from niom_ros.matching.images import ImageError
-from niom_ros.matching.images import TooPlain
 from niom_ros.matching.looks import Clue
 from niom_ros.matching.looks import is_close
 from niom_ros.matching.looks import keypoint_step
@@ -63,13 +70,6 @@ from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Hints
 from niom_ros.semantics.scene import Scene
 from niom_ros.semantics.scene import SceneReader
-from niom_ros.settings import choose_device
-from niom_ros.settings import Limits
-from niom_ros.settings import Options
-from niom_ros.settings import Settings
-from niom_ros.settings import SettingsError
-from niom_ros.settings import SUITABLE_RANGE
-from niom_ros.settings import Weighting
 
 PLENTY_OF_KEYPOINTS = 500
 PLENTY_OF_INK = 800  # points along the strokes of a drawing

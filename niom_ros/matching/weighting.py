@@ -6,7 +6,7 @@ descriptors by their products, so points with small weights attract less attenti
 
 import torch
 
-from niom_ros.settings import Weighting
+from niom_ros.core.settings import Weighting
 
 PAPERS_RANGE = 0.5
 

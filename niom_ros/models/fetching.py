@@ -14,7 +14,7 @@ from typing import Protocol
 import zipfile
 import zlib
 
-from niom_ros.durable_files import publish
+from niom_ros.core.durable_files import publish
 from niom_ros.models.store import CHUNK
 from niom_ros.models.store import megabytes
 from niom_ros.models.store import ModelStore

@@ -16,7 +16,7 @@ import sys
 from typing import Any
 from typing import TYPE_CHECKING
 
-from niom_ros.errors import UserError
+from niom_ros.core.errors import UserError
 from niom_ros.models.table import Model
 from niom_ros.models.table import MODELS
 

@@ -10,8 +10,8 @@ from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.node import Node
 from rclpy.service import Service
 
-from niom_ros.nodes.faults import explained
-from niom_ros.nodes.faults import printable
+from niom_ros.core.faults import explained
+from niom_ros.core.faults import printable
 
 LONGEST_NAME = 100  # characters of a name that is not known
 

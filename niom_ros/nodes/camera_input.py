@@ -17,10 +17,10 @@ from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image
 
-from niom_ros.guidance.camera import Calibration
-from niom_ros.guidance.camera import CameraModel
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.stamp_order import StampOrder
+from niom_ros.stream.camera import Calibration
+from niom_ros.stream.camera import CameraModel
 
 IMAGE_TYPES = {'raw': Image, 'compressed': CompressedImage}
 

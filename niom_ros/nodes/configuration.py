@@ -8,20 +8,20 @@ from typing import Any
 from rclpy.lifecycle import LifecycleNode
 import torch
 
-from niom_ros.errors import UserError
-from niom_ros.guidance.folder import read_reference
-from niom_ros.guidance.folder import ReferenceFolder
-from niom_ros.guidance.library import ReferenceLibrary
-from niom_ros.guidance.references import BadReference
-from niom_ros.guidance.references import NamedReference
+from niom_ros.core.errors import UserError
+from niom_ros.core.faults import explained
+from niom_ros.core.parameters import guide_options_of
+from niom_ros.core.parameters import settings_of
+from niom_ros.core.settings import default_threads
+from niom_ros.core.settings import GuideOptions
+from niom_ros.core.settings import SettingsError
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.nodes.faults import explained
 from niom_ros.nodes.outputs import Outputs
-from niom_ros.parameters import guide_options_of
-from niom_ros.parameters import settings_of
-from niom_ros.settings import default_threads
-from niom_ros.settings import GuideOptions
-from niom_ros.settings import SettingsError
+from niom_ros.references.folder import read_reference
+from niom_ros.references.folder import ReferenceFolder
+from niom_ros.references.given import BadReference
+from niom_ros.references.given import NamedReference
+from niom_ros.references.library import ReferenceLibrary
 
 
 @dataclass(frozen=True)

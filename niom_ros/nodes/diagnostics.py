@@ -10,9 +10,9 @@ from diagnostic_msgs.msg import KeyValue
 from rclpy.node import Node
 import torch
 
+from niom_ros.core.faults import printable
 from niom_ros.matching.geometry import Status
 from niom_ros.nodes.camera_input import CameraInput
-from niom_ros.nodes.faults import printable
 from niom_ros.nodes.statistics import Summary
 
 RECENT_FAULT = 10.0  # seconds for which a fault is a warning

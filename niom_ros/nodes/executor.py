@@ -9,7 +9,7 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.logging import get_logger
 
-from niom_ros.nodes.faults import printable_lines
+from niom_ros.core.faults import printable_lines
 
 LOG_PAUSE = 1.0  # seconds between two reports
 

@@ -15,11 +15,11 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.logging import get_logger
 from rclpy.node import Node
 
-from niom_ros.errors import UserError
-from niom_ros.freed_memory import keep_freed_memory
+from niom_ros.core.errors import UserError
+from niom_ros.core.faults import printable_lines
+from niom_ros.core.malloc_tuning import keep_freed_memory
 from niom_ros.nodes.answered_services import answer_every_request
 from niom_ros.nodes.executor import Executor
-from niom_ros.nodes.faults import printable_lines
 
 PATIENCE = 0.5  # seconds for threads to finish what they are doing
 CALLBACK_THREADS = 4  # so that a service that takes long keeps no other one waiting

@@ -7,10 +7,10 @@ from std_msgs.msg import Header
 from visualization_msgs.msg import Marker
 from visualization_msgs.msg import MarkerArray
 
-from niom_ros.guidance.camera import CameraModel
-from niom_ros.guidance.guide import Guidance
-from niom_ros.guidance.pose import in_widths
-from niom_ros.matching.homographies import warp_points
+from niom_ros.core.homographies import warp_points
+from niom_ros.stream.camera import CameraModel
+from niom_ros.stream.guide import Guidance
+from niom_ros.stream.pose import in_widths
 
 LIFETIME = 10  # seconds, so that nothing stays of a node that has gone
 WITHOUT_DEPTH = 1.0  # metres before the camera at which things without a pose are drawn

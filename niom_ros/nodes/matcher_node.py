@@ -15,7 +15,13 @@ from rclpy.lifecycle import LifecycleState
 from rclpy.lifecycle import TransitionCallbackReturn
 import torch
 
-from niom_ros.errors import UserError
+from niom_ros.core.errors import UserError
+from niom_ros.core.faults import explained
+from niom_ros.core.faults import printable
+from niom_ros.core.faults import printable_lines
+from niom_ros.core.parameters import MATCHER_PARAMETERS
+from niom_ros.core.parameters import Parameter
+from niom_ros.core.settings import SettingsError
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import configure
 from niom_ros.nodes.configuration import Configured
@@ -23,9 +29,6 @@ from niom_ros.nodes.configuration import Live
 from niom_ros.nodes.diagnostics import camera_status
 from niom_ros.nodes.diagnostics import matching_status
 from niom_ros.nodes.diagnostics import memory
-from niom_ros.nodes.faults import explained
-from niom_ros.nodes.faults import printable
-from niom_ros.nodes.faults import printable_lines
 from niom_ros.nodes.frame_worker import FrameWorker
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare
@@ -33,9 +36,6 @@ from niom_ros.nodes.parameters import read
 from niom_ros.nodes.parameters import refuse_wrong_values
 from niom_ros.nodes.reference_services import ReferenceServices
 from niom_ros.nodes.statistics import Statistics
-from niom_ros.parameters import MATCHER_PARAMETERS
-from niom_ros.parameters import Parameter
-from niom_ros.settings import SettingsError
 
 LONGEST_LABEL = 100  # characters of a transition
 

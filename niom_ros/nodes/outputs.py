@@ -12,24 +12,24 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
-from niom_ros.guidance.camera import CameraModel
-from niom_ros.guidance.guide import Guidance
-from niom_ros.guidance.messages import FrameInfo
-from niom_ros.guidance.messages import homography_message
-from niom_ros.guidance.messages import landmarks_message
-from niom_ros.guidance.messages import match_message
-from niom_ros.guidance.messages import pose_message
-from niom_ros.guidance.pictures import debug_picture
-from niom_ros.guidance.pictures import heatmap_picture
-from niom_ros.guidance.pictures import overlay_picture
-from niom_ros.guidance.references import NamedReference
 from niom_ros.matching.pipeline import Pipeline
+from niom_ros.messages.results import FrameInfo
+from niom_ros.messages.results import homography_message
+from niom_ros.messages.results import landmarks_message
+from niom_ros.messages.results import match_message
+from niom_ros.messages.results import pose_message
 from niom_ros.msg import Homography
 from niom_ros.msg import LandmarkArray
 from niom_ros.msg import MatchResult
 from niom_ros.nodes.markers import marker_array
 from niom_ros.nodes.ros_messages import build
 from niom_ros.nodes.ros_messages import rgb_to_message
+from niom_ros.pictures.answers import debug_picture
+from niom_ros.pictures.answers import heatmap_picture
+from niom_ros.pictures.answers import overlay_picture
+from niom_ros.references.given import NamedReference
+from niom_ros.stream.camera import CameraModel
+from niom_ros.stream.guide import Guidance
 
 try:
     from tf2_ros import TransformBroadcaster

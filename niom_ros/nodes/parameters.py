@@ -13,9 +13,9 @@ from rclpy.exceptions import InvalidParameterTypeException
 from rclpy.exceptions import InvalidParameterValueException
 from rclpy.node import Node
 
-from niom_ros.nodes.faults import printable
-from niom_ros.parameters import Parameter
-from niom_ros.settings import SettingsError
+from niom_ros.core.faults import printable
+from niom_ros.core.parameters import Parameter
+from niom_ros.core.settings import SettingsError
 
 EMPTY_LIST = ('',)  # of texts; one without any entry has no type in ROS
 

@@ -12,8 +12,8 @@ import subprocess
 import rclpy
 from rclpy.node import Node
 
-from niom_ros.errors import UserError
-from niom_ros.installation import share_folder
+from niom_ros.core.errors import UserError
+from niom_ros.core.installation import share_folder
 
 DOMAINS = range(1, 101)
 

@@ -5,30 +5,30 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import Image
 
-from niom_ros.errors import UserError
-from niom_ros.guidance.camera_images import message_to_rgb
-from niom_ros.guidance.folder import FolderError
-from niom_ros.guidance.landmarks import Landmark
-from niom_ros.guidance.library import UnknownReference
-from niom_ros.guidance.messages import object_messages
-from niom_ros.guidance.references import BadReference
-from niom_ros.guidance.references import check_count
-from niom_ros.guidance.references import GivenReference
-from niom_ros.guidance.references import marked_object
-from niom_ros.guidance.references import MOST_LANDMARKS
-from niom_ros.guidance.references import MOST_OBJECTS
-from niom_ros.guidance.references import NamedReference
+from niom_ros.core.errors import UserError
+from niom_ros.core.faults import explained
+from niom_ros.core.faults import printable
+from niom_ros.images.camera_images import message_to_rgb
+from niom_ros.images.decoding import ImageError
+from niom_ros.images.decoding import TooPlain
+from niom_ros.images.pages.reading import problem_with_dpi
+from niom_ros.images.pages.reading import ReferencePicture
+from niom_ros.images.safe_open import FileForbidden
 from niom_ros.matching.geometry import Box
-from niom_ros.matching.images import ImageError
-from niom_ros.matching.images import TooPlain
+from niom_ros.messages.results import object_messages
 from niom_ros.msg import ReferenceInfo
-from niom_ros.named_files import FileForbidden
-from niom_ros.nodes.faults import explained
-from niom_ros.nodes.faults import printable
 from niom_ros.nodes.ros_messages import build
-from niom_ros.pages.reading import problem_with_dpi
-from niom_ros.pages.reading import ReferencePicture
+from niom_ros.references.folder import FolderError
+from niom_ros.references.given import BadReference
+from niom_ros.references.given import check_count
+from niom_ros.references.given import GivenReference
+from niom_ros.references.given import marked_object
+from niom_ros.references.given import MOST_LANDMARKS
+from niom_ros.references.given import MOST_OBJECTS
+from niom_ros.references.given import NamedReference
+from niom_ros.references.library import UnknownReference
 from niom_ros.srv import SetReference
+from niom_ros.stream.landmarks import Landmark
 
 POOR_MATCHABILITY = 0.2
 LONGEST_PATH = 4096  # characters, as Linux has it

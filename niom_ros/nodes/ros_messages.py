@@ -9,8 +9,8 @@ import numpy as np
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
-from niom_ros.guidance.messages import image_message
-from niom_ros.nodes.faults import printable
+from niom_ros.core.faults import printable
+from niom_ros.messages.results import image_message
 
 TYPE_CODES = {'float32': 'f', 'float64': 'd', 'uint8': 'B'}
 

@@ -9,8 +9,8 @@ from statistics import median
 from threading import Lock
 import time
 
+from niom_ros.core.faults import printable
 from niom_ros.matching.geometry import Status
-from niom_ros.nodes.faults import printable
 
 WINDOW = 10.0  # seconds that rates and medians look back
 MOST_RESULTS = 600  # in the window

@@ -18,8 +18,8 @@ from rosbags.rosbag2 import Reader
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer
 
-from niom_ros.errors import UserError
-from niom_ros.matching.images import reason
+from niom_ros.core.errors import UserError
+from niom_ros.images.decoding import reason
 from niom_ros.replay.cut_mcap import CutMcap
 from niom_ros.replay.decompression import bound_rosbags
 from niom_ros.replay.messages import build

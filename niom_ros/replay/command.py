@@ -21,28 +21,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from niom_ros.errors import UserError
-from niom_ros.guidance.camera import Calibration
-from niom_ros.guidance.camera_images import message_to_rgb
-from niom_ros.guidance.folder import read_reference
-from niom_ros.guidance.guide import Guidance
-from niom_ros.guidance.guide import guide
-from niom_ros.guidance.guide import no_guidance
-from niom_ros.guidance.messages import FrameInfo
-from niom_ros.guidance.messages import homography_message
-from niom_ros.guidance.messages import is_found
-from niom_ros.guidance.messages import landmarks_message
-from niom_ros.guidance.messages import match_message
-from niom_ros.guidance.messages import pose_message
-from niom_ros.guidance.pictures import debug_picture
-from niom_ros.guidance.references import BadReference
-from niom_ros.guidance.references import GivenReference
-from niom_ros.guidance.references import NamedReference
-from niom_ros.live_line import LiveLine
+from niom_ros.core.errors import UserError
+from niom_ros.core.progress_line import LiveLine
+from niom_ros.core.settings import default_threads
+from niom_ros.core.settings import GuideOptions
+from niom_ros.core.settings import Settings
+from niom_ros.images.camera_images import message_to_rgb
+from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.images import ImageError
 from niom_ros.matching.looks import Clue
 from niom_ros.matching.pipeline import Pipeline
+from niom_ros.messages.results import FrameInfo
+from niom_ros.messages.results import homography_message
+from niom_ros.messages.results import is_found
+from niom_ros.messages.results import landmarks_message
+from niom_ros.messages.results import match_message
+from niom_ros.messages.results import pose_message
+from niom_ros.pictures.answers import debug_picture
+from niom_ros.references.folder import read_reference
+from niom_ros.references.given import BadReference
+from niom_ros.references.given import GivenReference
+from niom_ros.references.given import NamedReference
 from niom_ros.replay.bags import Bag
 from niom_ros.replay.bags import BagError
 from niom_ros.replay.bags import BagImage
@@ -55,9 +54,10 @@ from niom_ros.replay.outputs import MATCH
 from niom_ros.replay.outputs import OutputFiles
 from niom_ros.replay.outputs import outputs_for
 from niom_ros.replay.outputs import POSE
-from niom_ros.settings import default_threads
-from niom_ros.settings import GuideOptions
-from niom_ros.settings import Settings
+from niom_ros.stream.camera import Calibration
+from niom_ros.stream.guide import Guidance
+from niom_ros.stream.guide import guide
+from niom_ros.stream.guide import no_guidance
 
 MOST_IMAGES = 10**12
 SAMPLED_FRAMES = 30  # whose stamps tell how fast the camera was

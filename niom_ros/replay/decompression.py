@@ -16,7 +16,7 @@ from rosbags.rosbag2 import reader
 from rosbags.rosbag2 import ReaderError
 from rosbags.rosbag2 import storage_mcap
 
-from niom_ros.errors import UserError
+from niom_ros.core.errors import UserError
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -11,8 +11,8 @@ from rosbags.typesys import get_typestore
 from rosbags.typesys import Stores
 from rosbags.typesys.store import Typestore
 
-from niom_ros.installation import NotInstalled
-from niom_ros.installation import share_folder
+from niom_ros.core.installation import NotInstalled
+from niom_ros.core.installation import share_folder
 
 
 @cache

@@ -12,14 +12,14 @@ import cv2
 import numpy as np
 from rosbags.rosbag2 import WriterError
 
-from niom_ros.errors import UserError
-from niom_ros.guidance.guide import Guidance
-from niom_ros.matching.command import write_picture
-from niom_ros.matching.images import reason
+from niom_ros.cli.match import write_picture
+from niom_ros.core.errors import UserError
+from niom_ros.images.decoding import reason
 from niom_ros.replay.bags import BagImage
 from niom_ros.replay.bags import BagWriter
 from niom_ros.replay.bags import partial_folder
 from niom_ros.replay.messages import plain
+from niom_ros.stream.guide import Guidance
 
 # As the matcher node publishes them.
 MATCH, HOMOGRAPHY, LANDMARKS, POSE = (

@@ -18,9 +18,9 @@ import unicodedata
 import numpy as np
 import torch
 
+from niom_ros.core.settings import SettingsError
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.minilm import MiniLM
-from niom_ros.settings import SettingsError
+from niom_ros.networks.minilm import MiniLM
 
 SAME_LABELS = 'same labels'  # the source if the words alone decide
 MOST_KEPT = 10_000  # embeddings that a source keeps

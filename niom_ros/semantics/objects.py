@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from niom_ros.matching.homographies import warp_points
+from niom_ros.core.homographies import warp_points
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.heat_maps import HeatMap
 

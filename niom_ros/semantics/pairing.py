@@ -8,9 +8,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 import torch
 
+from niom_ros.core.settings import Pairing
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
-from niom_ros.settings import Pairing
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import torch
 
+from niom_ros.core.settings import Pairing
 from niom_ros.drawings.paper import ink_hull
 from niom_ros.semantics.detectors.grid_detector import Detector
 from niom_ros.semantics.heat_maps import Area
@@ -17,7 +18,6 @@ from niom_ros.semantics.heat_maps import HeatMap
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.saliency import saliency
-from niom_ros.settings import Pairing
 
 FINEST_MASK = 512  # cells on a side of the heat map of a mask
 

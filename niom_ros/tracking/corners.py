@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from niom_ros.matching.homographies import warp_points
+from niom_ros.core.homographies import warp_points
 from niom_ros.tracking.frames import GreyFrame
 
 MOST_CORNERS = 120  # more cost time and say hardly more

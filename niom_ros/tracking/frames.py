@@ -6,8 +6,8 @@ import math
 import cv2
 import numpy as np
 
-from niom_ros.matching.homographies import resizing
-from niom_ros.matching.images import ImageError
+from niom_ros.core.homographies import resizing
+from niom_ros.images.decoding import ImageError
 
 LONGEST_SIDE = 640  # larger images are shrunk: a frame must cost milliseconds
 LEVELS = 4  # each half as large as the one before

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from niom_ros.matching.homographies import warp_points
+from niom_ros.core.homographies import warp_points
 from niom_ros.tracking.appearance import normalised
 from niom_ros.tracking.frames import GreyFrame
 from niom_ros.tracking.frames import LEVELS

@@ -8,6 +8,8 @@ import math
 import cv2
 import numpy as np
 
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Limits
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.geometry import Evidence
@@ -16,8 +18,6 @@ from niom_ros.matching.geometry import in_front
 from niom_ros.matching.geometry import measure
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.homographies import warp_points
-from niom_ros.settings import Limits
 from niom_ros.tracking.appearance import Appearance
 from niom_ros.tracking.corners import choose_corners
 from niom_ros.tracking.corners import fit_view

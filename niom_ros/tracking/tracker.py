@@ -6,10 +6,10 @@ from threading import Lock
 
 import numpy as np
 
+from niom_ros.core.settings import Limits
 from niom_ros.matching.geometry import relative_corner_error
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.geometry import Verdict
-from niom_ros.settings import Limits
 from niom_ros.tracking.frames import grey_frame
 from niom_ros.tracking.frames import GreyFrame
 from niom_ros.tracking.frames import History

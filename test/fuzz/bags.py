@@ -12,9 +12,9 @@ from rosbags.rosbag2 import CompressionMode
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer
 
-from niom_ros.errors import UserError
-from niom_ros.guidance.camera_images import message_to_rgb
-from niom_ros.matching.images import ImageError
+from niom_ros.core.errors import UserError
+from niom_ros.images.camera_images import message_to_rgb
+from niom_ros.images.decoding import ImageError
 from niom_ros.replay.bags import BagWriter
 from niom_ros.replay.bags import open_bag
 from niom_ros.replay.messages import build

@@ -11,11 +11,11 @@ from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image
 
-from niom_ros.guidance.camera import Calibration
-from niom_ros.guidance.camera_images import DEPTH_ENCODINGS
-from niom_ros.guidance.camera_images import ENCODINGS
-from niom_ros.guidance.camera_images import message_to_rgb
-from niom_ros.matching.images import ImageError
+from niom_ros.images.camera_images import DEPTH_ENCODINGS
+from niom_ros.images.camera_images import ENCODINGS
+from niom_ros.images.camera_images import message_to_rgb
+from niom_ros.images.decoding import ImageError
+from niom_ros.stream.camera import Calibration
 
 INPUTS = 40_000
 MODELS = ('plumb_bob', 'rational_polynomial', 'equidistant', '', 'other')

@@ -13,12 +13,12 @@ from rcl_interfaces.srv import SetParametersAtomically
 import rclpy
 from rclpy.node import Node
 
+from niom_ros.core.parameters import guide_options_of
+from niom_ros.core.parameters import MATCHER_PARAMETERS
 from niom_ros.nodes.answered_services import answer_every_request
 from niom_ros.nodes.parameters import declare
 from niom_ros.nodes.parameters import read
 from niom_ros.nodes.parameters import refuse_wrong_values
-from niom_ros.parameters import guide_options_of
-from niom_ros.parameters import MATCHER_PARAMETERS
 
 INPUTS = 20_000
 TYPES = range(10)  # that ROS knows

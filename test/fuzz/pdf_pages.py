@@ -7,8 +7,8 @@ from pathlib import Path
 import tempfile
 import zlib
 
-from niom_ros.matching.images import ImageError
-from niom_ros.pages import reading
+from niom_ros.images.decoding import ImageError
+from niom_ros.images.pages import reading
 
 INPUTS = 200
 DPI = 40.0

@@ -6,7 +6,7 @@ import zlib
 
 from PIL import Image
 
-from niom_ros.matching.images import FORMATS
+from niom_ros.images.decoding import FORMATS
 
 
 def damaged_pictures() -> list[bytes]:

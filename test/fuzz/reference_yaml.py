@@ -6,10 +6,10 @@ import tempfile
 
 from pictures import damaged_pictures
 
-from niom_ros.errors import UserError
-from niom_ros.guidance.folder import described_by
-from niom_ros.guidance.folder import read_reference
-from niom_ros.guidance.folder import ReferenceFolder
+from niom_ros.core.errors import UserError
+from niom_ros.references.folder import described_by
+from niom_ros.references.folder import read_reference
+from niom_ros.references.folder import ReferenceFolder
 
 INPUTS = 20_000
 FULL = b"""

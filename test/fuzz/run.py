@@ -23,17 +23,17 @@ import traceback
 # where it does not see them, so the damage is random.
 WATCHED = {
     'camera_messages': [
-        'niom_ros.guidance',
-        'niom_ros.matching.images',
-        'niom_ros.matching.tiff_layout',
+        'niom_ros.images.camera_images',
+        'niom_ros.images.decoding',
+        'niom_ros.images.tiff_layout',
         'PIL',
     ],
-    'set_reference': ['niom_ros.guidance', 'niom_ros.named_files', 'niom_ros.nodes'],
-    'parameters': ['niom_ros.nodes', 'niom_ros.parameters'],
-    'reference_yaml': ['niom_ros.guidance', 'niom_ros.matching.images', 'yaml'],
+    'set_reference': ['niom_ros.references', 'niom_ros.images.safe_open', 'niom_ros.nodes'],
+    'parameters': ['niom_ros.nodes', 'niom_ros.core.parameters'],
+    'reference_yaml': ['niom_ros.references', 'niom_ros.images.decoding', 'yaml'],
     'model_store': ['niom_ros.models'],
     'bags': ['niom_ros.replay', 'rosbags'],
-    'svg_pages': ['niom_ros.pages'],
+    'svg_pages': ['niom_ros.images.pages'],
     'pdf_pages': [],
 }
 LEAST_INPUTS = 100_000  # of all targets together, in the long form

@@ -15,9 +15,9 @@ import numpy as np
 from pictures import damaged_pictures
 from sensor_msgs.msg import Image
 
-from niom_ros.guidance.library import ReferenceLibrary
-from niom_ros.matching.images import TooPlain
+from niom_ros.images.decoding import TooPlain
 from niom_ros.nodes.reference_services import ReferenceServices
+from niom_ros.references.library import ReferenceLibrary
 
 INPUTS = 30_000
 FAULT = SetReference.Response.FAULT

@@ -3,8 +3,8 @@
 from pathlib import Path
 import tempfile
 
-from niom_ros.matching.images import ImageError
-from niom_ros.pages.drawing import draw_page
+from niom_ros.images.decoding import ImageError
+from niom_ros.images.pages.drawing import draw_page
 
 INPUTS = 4_000
 DPI = 40.0

@@ -13,7 +13,7 @@ import rclpy
 
 from launch import LaunchDescription
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import example_photo
 
 
 def generate_test_description():

@@ -34,6 +34,8 @@ import numpy as np
 import onnxruntime
 import torch
 
+from niom_ros.core.settings import existing_file
+from niom_ros.core.settings import SettingsError
 from niom_ros.semantics.cam import CLOSED_FORM
 from niom_ros.semantics.detectors.grid_detector import corners_of
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
@@ -45,8 +47,6 @@ from niom_ros.semantics.detectors.yolo import anchored_boxes
 from niom_ros.semantics.detectors.yolo import Anchors
 from niom_ros.semantics.detectors.yolo import FIRST_CLASS
 from niom_ros.semantics.detectors.yolo import squared_growth
-from niom_ros.settings import existing_file
-from niom_ros.settings import SettingsError
 
 CAN_READ = (
     'readable are YOLOs whose output is 1 x boxes x numbers or 1 x numbers x boxes with boxes '

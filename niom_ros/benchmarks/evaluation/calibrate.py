@@ -1,0 +1,269 @@
+"""What `niom calibrate` does: learn from benchmarks when to believe a match.
+
+Fitted on one half of the references, and reported on the other half.
+"""
+
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import asdict
+from dataclasses import dataclass
+import json
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize
+
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.command import Evaluation
+from niom_ros.benchmarks.evaluation.command import measure
+from niom_ros.benchmarks.evaluation.metrics import upper_bound
+from niom_ros.benchmarks.evaluation.records import versions
+from niom_ros.benchmarks.evaluation.report import command
+from niom_ros.benchmarks.evaluation.suites.abstain import AbstainBenchmark
+from niom_ros.benchmarks.evaluation.suites.abstain import in_first_half
+from niom_ros.benchmarks.evaluation.suites.abstain import TRUE_SKETCH
+from niom_ros.benchmarks.evaluation.suites.abstain import UNRELATED_DRAWING
+from niom_ros.benchmarks.evaluation.suites.answers import WRONG
+from niom_ros.benchmarks.evaluation.suites.sketch import HARDER
+from niom_ros.benchmarks.evaluation.suites.sketch import SketchBenchmark
+from niom_ros.core.durable_files import write_atomically
+from niom_ros.core.errors import UserError
+from niom_ros.core.settings import Limits
+from niom_ros.matching.confidence import Calibration
+from niom_ros.matching.confidence import INK
+from niom_ros.matching.confidence import INK_SIGNS
+from niom_ros.matching.confidence import SIGNS
+from niom_ros.matching.confidence import signs_of
+from niom_ros.matching.geometry import confidence_in
+
+STIFFNESS = 0.1  # of the weights, against a fit to few pairs that is too good to be true
+MARGIN = 0.5  # from the surest wrong match to where believing begins, in logits
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is calibrated: attempts that are made one after another, and what speaks for each."""
+
+    attempts: tuple[str, ...]
+    signs: Mapping[str, int]
+    groups: tuple[str, ...] | None = None  # of abstain; None: all
+
+
+# The two attempts of weighting 'auto', which is the default.
+MATCHES = Subject(('plain', 'sew+nop'), SIGNS)
+DRAWINGS = Subject(('ink',), INK_SIGNS, (UNRELATED_DRAWING, TRUE_SKETCH))
+
+
+@dataclass(frozen=True)
+class Performance:
+    """What comes of believing every match whose confidence is one half or more."""
+
+    true_pairs: int
+    true_accept: float  # share of them that is believed, and rightly
+    accepted: int
+    wrong_accepted: float  # share of those believed that is wrong
+    wrong_accepted_upper: float  # the share is below this with 95 % certainty
+    unrelated_pairs: int
+    false_accept: float  # share of them that is believed
+    false_accept_upper: float
+
+
+def calibrate(
+    task: Evaluation,
+    subjects: Collection[str],
+    output: Path | None,
+    arguments: Sequence[str] = (),
+) -> None:
+    """Fit the calibrations of 'drawings', of 'matches' or of both, and write them."""
+    if output and task.limit:
+        raise UserError('a calibration from a part of the pairs is not kept: leave out --limit')
+    if output:
+        check_calibrations(output)
+    networks = f'{task.settings.extractor}+{task.settings.matcher}'
+    known = {'drawings': (INK, DRAWINGS), 'matches': (networks, MATCHES)}
+    for name, subject in (known[subject] for subject in known if subject in subjects):
+        entry = calibrated(name, subject, task, arguments)
+        if output:
+            write_entry(output, name, entry)
+
+
+def calibrated(
+    name: str, subject: Subject, task: Evaluation, arguments: Sequence[str]
+) -> dict[str, object]:
+    """Fit a calibration, and say how it does on pairs that it has not seen."""
+    records: dict[str, list[Record]] = {attempt: [] for attempt in subject.attempts}
+    keys = []
+    for benchmark, groups in (
+        (AbstainBenchmark(task.data, task.seed), subject.groups),
+        # The standard drawings are already among the true pairs of abstain.
+        (SketchBenchmark(task.data, task.seed), HARDER),
+    ):
+        done = measure(benchmark, task, subject.attempts, judged=False, groups=groups)
+        keys.append(done.data_key)
+        for attempt in subject.attempts:
+            records[attempt] += done.records[attempt]
+    limits = task.options.limits
+    pairs = list(zip(*records.values(), strict=True))
+    fitting = [attempts for attempts in pairs if in_first_half(attempts[0]['unit'])]
+    unseen = [attempts for attempts in pairs if not in_first_half(attempts[0]['unit'])]
+    seen = [record for attempts in fitting for record in attempts]
+    calibration = fit(seen, limits, subject.signs)
+    print(f'{name}: {described(calibration)}')
+    results = {
+        f'{half}, {kind}': performance(calibration, of_kind(part, kind), limits)
+        for half, part in (('fitted on', fitting), ('held out', unseen))
+        for kind in ('standard', 'harder drawings')
+    }
+    for title, result in results.items():
+        print(f'{title}: {said(result)}')
+    return {
+        'weights': dict(calibration.weights),
+        'bias': calibration.bias,
+        'provenance': {
+            'command': command(arguments),
+            'data_sha256': keys,
+            'versions': versions(),
+            'results': {title: asdict(result) for title, result in results.items()},
+        },
+    }
+
+
+Attempts = tuple[Record, ...]
+"""What was measured on one pair with each of the two ways of weighting."""
+
+
+def of_kind(pairs: Sequence[Attempts], kind: str) -> list[Attempts]:
+    """Return the pairs of abstain, or those of the harder settings of sketch."""
+    return [both for both in pairs if is_standard(both[0]) == (kind == 'standard')]
+
+
+def is_standard(record: Record) -> bool:
+    """Tell whether a pair is one of abstain."""
+    return record['group'].startswith(('true/', 'unrelated/'))
+
+
+def fit(
+    records: Iterable[Record], limits: Limits, names: Mapping[str, int] = SIGNS
+) -> Calibration:
+    """Fit the confidence; then be so cautious that no wrong standard match is believed.
+
+    Drawings that are turned, scaled or among clutter have a say in what counts how much, but not
+    in how much caution is needed: there, answers are wrong by a little more than the limit.
+    """
+    # What the other limits refuse is refused whatever its confidence.
+    no_doubt = Calibration({}, 99.0)
+    reached = [r for r in records if believed(no_doubt, r, limits) and speaks(r, names)]
+    right = np.array([is_right(record) for record in reached])
+    if not len(right) or right.all() or not right.any():
+        raise UserError('right and wrong matches are both needed to calibrate: use more pairs')
+    signs = np.array([list(signs_of(record['checks'], names).values()) for record in reached])
+    centre, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
+    scaled = np.column_stack([np.ones(len(signs)), (signs - centre) / spread])
+
+    def cost(weights: np.ndarray) -> float:
+        margins = np.where(right, 1, -1) * (scaled @ weights)
+        return float(np.logaddexp(0, -margins).sum() + STIFFNESS * (weights[1:] ** 2).sum())
+
+    # More points that agree must never make a match less sure, whatever these pairs say.
+    bounds = [(None, None), *((0, None) if sign > 0 else (None, 0) for sign in names.values())]
+    found = minimize(cost, np.zeros(scaled.shape[1]), bounds=bounds).x
+    weights = found[1:] / spread
+    bias = float(found[0] - weights @ centre)
+    standard = np.array([is_standard(record) for record in reached])
+    surest_wrong = (signs @ weights + bias)[standard & ~right].max(initial=-np.inf)
+    caution = max(0.0, float(surest_wrong) + MARGIN)
+    return Calibration(dict(zip(names, weights.tolist(), strict=True)), bias - caution)
+
+
+def is_true(record: Record) -> bool:
+    """Tell whether there is something to find."""
+    return not record['group'].startswith('unrelated/')
+
+
+def is_right(record: Record) -> bool:
+    """Tell whether the best view of a pair is near the truth."""
+    return record['best_error'] is not None and record['best_error'] < WRONG
+
+
+def performance(
+    calibration: Calibration, pairs: Sequence[Attempts], limits: Limits
+) -> Performance:
+    """Return what comes of a calibration, if each pair is tried without and then with weights."""
+    claims = [(both, claim(calibration, both, limits)) for both in pairs]
+    unrelated = [record for both, record in claims if not is_true(both[0])]
+    true_pairs = [record for both, record in claims if is_true(both[0])]
+    accepted = [record for record in true_pairs if record is not None]
+    wrong = sum(not is_right(record) for record in accepted)
+    claimed = sum(record is not None for record in unrelated)
+    return Performance(
+        len(true_pairs),
+        (len(accepted) - wrong) / max(1, len(true_pairs)),
+        len(accepted),
+        wrong / max(1, len(accepted)),
+        upper_bound(wrong, len(accepted)),
+        len(unrelated),
+        claimed / max(1, len(unrelated)),
+        upper_bound(claimed, len(unrelated)),
+    )
+
+
+def claim(calibration: Calibration, both: Attempts, limits: Limits) -> Record | None:
+    """Return the first attempt that is believed, as weighting 'auto' does; None: refused."""
+    return next((record for record in both if believed(calibration, record, limits)), None)
+
+
+def believed(calibration: Calibration, record: Record, limits: Limits) -> bool:
+    """Tell whether the pipeline would believe the best view of a pair."""
+    return (
+        bool(record['plausible'])
+        and speaks(record, calibration.weights)
+        and not confidence_in(record['checks'], limits, calibration)[1]
+    )
+
+
+def speaks(record: Record, names: Iterable[str]) -> bool:
+    """Tell whether a pair was looked for in this way: some drawings are taken for photos."""
+    return set(names) <= record['checks'].keys()
+
+
+def described(calibration: Calibration) -> str:
+    """Write a calibration in one line."""
+    weights = ', '.join(f'{name} {weight:.3g}' for name, weight in calibration.weights.items())
+    return f'weights {weights}; bias {calibration.bias:.3g}'
+
+
+def said(result: Performance) -> str:
+    """Write how a calibration did in one line."""
+    text = (
+        f'{result.true_accept:.1%} of {result.true_pairs} true pairs found; '
+        f'{result.wrong_accepted:.1%} of {result.accepted} claims wrong '
+        f'(below {result.wrong_accepted_upper:.1%})'
+    )
+    if not result.unrelated_pairs:
+        return text
+    return (
+        f'{text}; {result.false_accept:.2%} of {result.unrelated_pairs} unrelated pairs claimed '
+        f'(below {result.false_accept_upper:.2%})'
+    )
+
+
+def check_calibrations(path: Path) -> dict[str, object]:
+    """Return the calibrations in a file, {} if there is none yet; refuse what is no such file."""
+    try:
+        entries = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise UserError(f'{path} holds no calibrations ({error}): name another file') from None
+    if not isinstance(entries, dict):
+        raise UserError(f'{path} holds no calibrations: name another file')
+    return entries
+
+
+def write_entry(path: Path, method: str, entry: dict[str, object]) -> None:
+    """Write a calibration into a file that may hold others."""
+    content = {**check_calibrations(path), method: entry}
+    try:
+        write_atomically(path, (json.dumps(content, indent=1, sort_keys=True) + '\n').encode())
+    except OSError as error:
+        raise UserError(f'cannot write {path}: {error.strerror}') from None

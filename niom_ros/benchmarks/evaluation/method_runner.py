@@ -1,0 +1,161 @@
+"""Where methods are tried: the networks, and what they saw in the last pictures."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+from typing import TypeVar
+
+import numpy as np
+
+from niom_ros.benchmarks.classical import ClassicalMatcher
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.core.settings import choose_device
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import SettingsError
+from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import Evidence
+from niom_ros.matching.geometry import examine
+from niom_ros.matching.geometry import implausibility
+from niom_ros.matching.looks import Look
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.reference import Reference
+from niom_ros.models.store import ModelStore
+from niom_ros.semantics.detectors.grid_detector import Detector
+from niom_ros.semantics.detectors.loading import load_detector
+from niom_ros.semantics.scene import Hints
+
+KEPT = 64  # pictures whose features stay in memory: 5 MB each if they are large
+
+Kept = TypeVar('Kept')
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image with a name by which to know it again."""
+
+    name: str
+    pixels: np.ndarray  # RGB
+    label: str = ''  # what it shows, if somebody says so
+
+    @property
+    def box(self) -> Box:
+        """Return its outline."""
+        return Box.around(self.pixels)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method made of two pictures."""
+
+    outcome: MatchOutcome
+    evidence: Evidence  # for the best view, also if the method does not believe in it
+    plausible: bool  # whether a camera could see the reference like that
+
+    @property
+    def correspondences(self) -> Correspondences:
+        """Return the points that were matched."""
+        return self.outcome.correspondences
+
+    @property
+    def weighted(self) -> bool:
+        """Tell whether weights acted; where no object is seen, SEW does nothing."""
+        return self.outcome.weighting != 'none'
+
+    @property
+    def accepted(self) -> bool:
+        """Tell whether the method claims to have found the reference."""
+        return self.outcome.verdict.reference_to_image is not None
+
+
+class Workbench:
+    """Matches pictures with any method; each network is loaded once, each picture seen once."""
+
+    def __init__(self) -> None:
+        self._pipelines: dict[Settings, Pipeline] = {}
+        self._classical: dict[str, ClassicalMatcher] = {}
+        self._detectors: dict[str, Detector] = {}
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def match(self, method: Method, reference: Picture, image: Picture) -> Answer:
+        """Find a reference in an image."""
+        if method.classical:
+            matcher = self.classical(method.classical)
+            outcome = matcher.match(
+                self.once(
+                    (method.classical, reference.name), lambda: matcher.see(reference.pixels)
+                ),
+                self.once((method.classical, image.name), lambda: matcher.see(image.pixels)),
+            )
+        else:
+            look = self.look(method, image)
+            (outcome,) = self.pipeline(method).match_all(
+                [self.reference(method, reference)], look, method.options
+            )
+            look.edges = None  # 50 MB, and found quickly again
+        evidence = evidence_of(outcome, reference, image, method)
+        implausible = implausibility(evidence, reference.box, method.options.limits)
+        return Answer(outcome, evidence, plausible=not implausible)
+
+    def pipeline(self, method: Method) -> Pipeline:
+        """Return the networks of a method."""
+        if method.settings not in self._pipelines:
+            self._pipelines[method.settings] = Pipeline(method.settings)
+        return self._pipelines[method.settings]
+
+    def classical(self, kind: str) -> ClassicalMatcher:
+        """Return a classical matcher."""
+        return self._classical.setdefault(kind, ClassicalMatcher(kind))
+
+    def reference(self, method: Method, picture: Picture) -> Reference:
+        """Return a picture as a reference."""
+        pipeline = self.pipeline(method)
+        # With too few keypoints nothing will be found, which is the answer that counts.
+        return self.once(
+            ('reference', method.settings, picture.name, picture.label),
+            lambda: pipeline.prepare(
+                picture.pixels, fewest_keypoints=0, hints=Hints(picture.label)
+            ),
+        )
+
+    def look(self, method: Method, picture: Picture) -> Look:
+        """Return a picture as the networks of a method see it."""
+        return self.once(('look', method.settings, picture.name), lambda: Look(picture.pixels))
+
+    def detector(self, name: str) -> Detector:
+        """Return a detector, to compare what methods say with what it sees."""
+        if name not in self._detectors:
+            loaded = load_detector(Settings(detector=name), ModelStore(), choose_device('auto'))
+            if loaded is None:
+                raise SettingsError(f'{name} is no detector')
+            self._detectors[name] = loaded
+        return self._detectors[name]
+
+    def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """Return what was made for a key before, or make it; what nobody asks for is forgotten.
+
+        A benchmark may keep its own things here under keys that begin with its name.
+        """
+        if key not in self._kept:
+            self._kept[key] = make()
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        kept: Kept = self._kept[key]
+        return kept
+
+
+def evidence_of(
+    outcome: MatchOutcome, reference: Picture, image: Picture, method: Method
+) -> Evidence:
+    """Return the best view that the matches allow, whether or not it was believed."""
+    if outcome.evidence is not None:
+        return outcome.evidence
+    correspondences = outcome.correspondences
+    if len(correspondences) < 4:
+        return Evidence(np.zeros(len(correspondences), bool))
+    box = reference.box
+    return examine(correspondences, box, box.area, image.box, method.options.limits)

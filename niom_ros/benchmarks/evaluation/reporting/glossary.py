@@ -1,0 +1,401 @@
+"""What the metrics of benchmarks mean, in words, and whether more of one is better."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import re
+
+from niom_ros.benchmarks.evaluation.suites.answers import WRONG
+
+# What the errors of records are measured in, and up to where curves show them.
+PIXELS = ' px'
+DEGREES = '°'
+ERROR_UNITS = {
+    'homography': PIXELS,
+    'sketch': PIXELS,
+    'manual': PIXELS,
+    'abstain': PIXELS,
+    'pose': DEGREES,
+}
+ERROR_NAMES = {PIXELS: 'mean corner error', DEGREES: 'pose error'}
+
+# What to show first. Other benchmarks show their first metrics.
+MAIN_METRICS = {
+    'sketch': (
+        'success_10px',
+        'success_20px',
+        'wrong_accepted',
+        'success_10px_rotated',
+        'success_10px_scaled',
+        'success_10px_cluttered',
+    ),
+    'manual': (
+        'success_10px_photographed',
+        'success_10px_warped',
+        'success_10px_thicker',
+        'success_10px_part_of_a_page',
+        'false_accept',
+        'false_accept_upper',
+    ),
+    'kinds': (
+        'mostly_on_object',
+        'chance_mostly_on_object',
+        'surely_on_object',
+        'fits_object',
+        'on_object',
+        'chance_on_object',
+        'accepted',
+    ),
+    'tmc': (
+        'paired_pck_05',
+        'paired_pck_10',
+        'paired_recall_10',
+        'rmse',
+        'pck_05',
+        'chance_pck_05',
+    ),
+    'pose': ('auc_5_clean', 'auc_10_clean', 'auc_20_clean', 'auc_20_both', 'auc_20_one'),
+    'homography': ('auc_3', 'auc_5', 'auc_10', 'wrong_accepted'),
+    'pairing': ('top1', 'top1_detectable', 'detectable'),
+    'abstain': ('false_accept', 'false_accept_upper', 'true_accept'),
+    'landmarks': (
+        'pck_05',
+        'pck_10',
+        'chance_pck_05',
+        'chance_pck_10',
+        'local_pck_10',
+        'accepted',
+    ),
+    'tracking': (
+        'tracked_minus_full',
+        'tracked_minus_full_box',
+        'tracked_error',
+        'full_error',
+        'relocked_seconds',
+        'cut_frames_most',
+        'wrong_claims',
+    ),
+}
+MOST_MAIN = 6
+
+MORE, LESS, NEITHER = 1, -1, 0  # is better
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a metric means."""
+
+    label: str
+    words: str  # '': nobody said
+    better: int  # MORE, LESS or NEITHER
+
+    @property
+    def direction(self) -> str:
+        """Say what is better."""
+        return {MORE: 'more is better', LESS: 'less is better', NEITHER: ''}[self.better]
+
+
+# Beginnings of names: the first that fits counts. {0} is what the pattern caught, {unit} that of
+# errors; numbers such as 05 are hundredths.
+PATTERNS: tuple[tuple[str, str, str, int], ...] = (
+    (
+        r'auc_(\d+)',
+        'AUC to {0}{unit}',
+        'area under the curve of errors up to {0}{unit}; 1 if all are exact, 0 if none is below',
+        MORE,
+    ),
+    (
+        r'success_(\d+)px',
+        'within {0} px',
+        'share of pairs that were found with a mean corner error below {0} px',
+        MORE,
+    ),
+    (
+        r'guess_(\d+)px',
+        'best guess within {0} px',
+        'share of pairs whose best view has a mean corner error below {0} px, believed or not',
+        MORE,
+    ),
+    (
+        r'wrong_accepted',
+        'wrong among accepted',
+        f'share of the accepted answers that are wrong: {WRONG:g} px or more off',
+        LESS,
+    ),
+    (
+        r'rmse',
+        'RMSE',
+        'root mean square distance between matches by way of another picture and direct ones, '
+        'in sizes of the picture',
+        LESS,
+    ),
+    (
+        r'paired_pck_(\d\d)',
+        'paired PCK {0}',
+        'share of points that end within {0} of the size from their true place',
+        MORE,
+    ),
+    (
+        r'local_pck_(\d\d)',
+        'local PCK {0}',
+        'share of landmarks within {0} of the size from their true place, each carried over by '
+        'the matches around it',
+        MORE,
+    ),
+    (
+        r'chance_pck_(\d\d)',
+        'chance PCK {0}',
+        'what points thrown at the picture blindly would reach: read PCK {0} beside it',
+        NEITHER,
+    ),
+    (
+        r'pck_(\d\d)',
+        'PCK {0}',
+        'share of points within {0} of the size from where they belong',
+        MORE,
+    ),
+    (
+        r'recall_(\d\d)',
+        'recall {0}',
+        'share of direct matches with one by way of another picture within {0} of the size',
+        MORE,
+    ),
+    (
+        r'top1_detectable',
+        'right, of detectable',
+        'share of pairs with the right partner, among those whose objects the detector saw',
+        MORE,
+    ),
+    (
+        r'top1_kinds',
+        'right partner, by kind',
+        'the same, but every kind of object counts the same',
+        MORE,
+    ),
+    (r'top1', 'right partner', 'share of pairs in which the right object was chosen', MORE),
+    (r'detectable', 'detectable', 'share of pairs whose objects the detector saw', NEITHER),
+    (
+        r'false_accept_upper',
+        'false accepts, at most',
+        'the true share of false accepts is below this with 95 % certainty',
+        LESS,
+    ),
+    (
+        r'false_accept',
+        'false accepts',
+        'share accepted of the pairs in which there is nothing to find',
+        LESS,
+    ),
+    (
+        r'true_accept',
+        'true accepts',
+        'share of the pairs with something to find in which it is found, less than 20 px off',
+        MORE,
+    ),
+    (r'weighted', 'weighted', 'share of matchings in which weights acted at all', NEITHER),
+    (
+        r'paired_recall_(\d\d)',
+        'paired recall {0}',
+        'share of direct matches near which a point arrives that belongs there, within {0} of '
+        'the size',
+        MORE,
+    ),
+    (
+        r'mostly_on_object',
+        'mostly on the object',
+        'share of pairs with more than half of the matches where a detector sees the object',
+        MORE,
+    ),
+    (
+        r'chance_mostly_on_object',
+        'chance of mostly on the object',
+        'what the same points would reach, moved blindly: read mostly on the object beside it',
+        NEITHER,
+    ),
+    (
+        r'blind_mostly_on_object',
+        'mostly on the object, unmoved',
+        'what the same points would reach if the sketch were just laid over the photo',
+        NEITHER,
+    ),
+    (
+        r'surely_on_object',
+        'surely on the object',
+        'share of pairs with most matches on the object, and fewer than 5 % of blind moves '
+        'would bring as many there',
+        MORE,
+    ),
+    (
+        r'fits_object',
+        'fits the object',
+        'share of pairs in which the box around the matches and that of the object have more than '
+        'half in common',
+        MORE,
+    ),
+    (
+        r'blind_fits_object',
+        'fits the object, unmoved',
+        'what the same points would reach if the sketch were just laid over the photo',
+        NEITHER,
+    ),
+    (
+        r'overlap',
+        'overlap with the object',
+        'mean share that the box around the matches and that of the object have in common',
+        MORE,
+    ),
+    (
+        r'on_object',
+        'matches on the object',
+        'mean share of the matches that are where a detector sees the object',
+        MORE,
+    ),
+    (
+        r'chance_on_object',
+        'chance of matches on the object',
+        'mean share of the photo that the object covers: read matches on the object beside it',
+        NEITHER,
+    ),
+    (
+        r'blind_on_object',
+        'matches on the object, unmoved',
+        'what the same points would reach if the sketch were just laid over the photo',
+        NEITHER,
+    ),
+    (
+        r'agreeing_on_object',
+        'agreeing matches on the object',
+        'mean share on the object of those matches that agree on a view',
+        MORE,
+    ),
+    (
+        r'not_measured',
+        'pairs not measured',
+        'number of pairs in whose photo no object of the kind is seen',
+        NEITHER,
+    ),
+    (
+        r'full_error',
+        'error of full matches',
+        'median error of full matches, of frames that were tracked as well',
+        LESS,
+    ),
+    (
+        r'tracked_error_95',
+        'error of tracking, 95 of 100',
+        'error that 95 of 100 tracked frames do not exceed',
+        LESS,
+    ),
+    (r'tracked_error', 'error of tracking', 'median error of all tracked frames', LESS),
+    (
+        r'tracked_minus_full_95',
+        'tracking above full, 95 of 100',
+        'what the error of 95 of 100 tracked frames is at most above that of the full '
+        'match of the same frame',
+        LESS,
+    ),
+    (
+        r'tracked_minus_full',
+        'tracking above full',
+        'median of how far the error of a tracked frame is above that of the full match '
+        'of the same frame',
+        LESS,
+    ),
+    (
+        r'tracked_near_full',
+        'tracking as good as full',
+        'share of frames tracked with an error at most 1.5 px above that of a full match',
+        MORE,
+    ),
+    (
+        r'unconfirmed',
+        'not confirmed',
+        'share of tracked frames in which a full match finds nothing',
+        NEITHER,
+    ),
+    (
+        r'lost',
+        'not tracked',
+        'share of frames with the reference that were not tracked, after it was found first; '
+        'in videos, of those in which a full match finds it',
+        LESS,
+    ),
+    (
+        r'relocked_seconds_most',
+        'longest until found again',
+        'seconds from the end of a cover until it is tracked again, at most',
+        LESS,
+    ),
+    (
+        r'relocked_seconds',
+        'until found again',
+        'seconds from the end of a cover until it is tracked again, median',
+        LESS,
+    ),
+    (
+        r'relocked',
+        'found again',
+        'share of films in which it is tracked again after it was covered',
+        MORE,
+    ),
+    (
+        r'cut_in_3_frames',
+        'cuts noticed',
+        'share of cuts after which it is told within 3 frames that nothing is tracked',
+        MORE,
+    ),
+    (
+        r'cut_frames_most',
+        'longest until a cut is noticed',
+        'frames from a cut until it is told that nothing is tracked, at most; 1 is at once',
+        LESS,
+    ),
+    (
+        r'wrong_claims',
+        'wrong claims',
+        'share of tracked frames whose answer is 10 px or more off, or of which nothing is seen',
+        LESS,
+    ),
+    (r'accepted', 'accepted', 'share of pairs in which the method claims a find', NEITHER),
+)
+
+CONDITIONS = {
+    'clean': 'pictures as they are',
+    'both': 'both pictures damaged',
+    'one': 'one picture damaged',
+}
+
+
+def meaning(benchmark: str, metric: str) -> Meaning:
+    """Return what a metric means; one that nobody knows keeps its name."""
+    for pattern, label, words, better in PATTERNS:
+        if fits := re.fullmatch(rf'{pattern}(?:_(\w+))?', metric):
+            *numbers, rest = fits.groups()
+            # Tolerances are written in hundredths with two digits.
+            scale = 100 if r'\d\d' in pattern else 1
+            number = f'{int(numbers[0]) / scale:.3g}' if numbers else ''
+            unit = ERROR_UNITS.get(benchmark, '')
+            label, words = (text.format(number, unit=unit) for text in (label, words))
+            if rest:
+                label, words = f'{label}, {spaced(rest)}', f'{words}; {condition(rest)}'
+            return Meaning(label, words, better)
+    return Meaning(spaced(metric), '', NEITHER)
+
+
+def condition(rest: str) -> str:
+    """Say which pairs the rest of a name is about."""
+    first, _, damage = rest.partition('_')
+    if first not in CONDITIONS:
+        return f'only {spaced(rest)}'
+    return f'{CONDITIONS[first]} by {spaced(damage)}' if damage else CONDITIONS[first]
+
+
+def spaced(name: str) -> str:
+    """Return a name as words."""
+    return name.replace('_', ' ')
+
+
+def main_metrics(benchmark: str, names: Sequence[str], main: str) -> list[str]:
+    """Return the metrics to show first, of those that there are."""
+    chosen = [name for name in MAIN_METRICS.get(benchmark, ()) if name in names]
+    chosen = chosen or list(names)[:MOST_MAIN]
+    return chosen if main in chosen or main not in names else [main, *chosen]

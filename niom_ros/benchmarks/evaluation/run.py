@@ -1,0 +1,240 @@
+"""Working through a benchmark: what is known already is not measured again."""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+import multiprocessing
+from multiprocessing.process import BaseProcess
+from multiprocessing.queues import Queue
+import os
+from queue import Empty
+import random
+import signal
+import sys
+import threading
+import time
+import traceback
+
+import cv2
+import torch
+
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.records import Records
+from niom_ros.core.errors import UserError
+from niom_ros.core.progress_line import LiveLine
+from niom_ros.core.settings import choose_device
+from niom_ros.core.settings import default_threads
+
+BAR_WIDTH = 30
+LINE_SECONDS = 60  # how often a line is written where no terminal shows a bar
+MOST_JOBS = 8  # each takes about 2 GB
+
+
+@dataclass(frozen=True)
+class Task:
+    """Cases that share pictures, and the methods that each still needs."""
+
+    benchmark: Benchmark
+    work: tuple[tuple[Case, tuple[Method, ...]], ...]
+
+    @property
+    def steps(self) -> int:
+        """Return how many measurements it is."""
+        return sum(len(methods) for _, methods in self.work)
+
+
+Measured = tuple[str, str, Record]
+"""The name of a case, the name of a method, and what was measured."""
+
+
+def sample(cases: Sequence[Case], limit: int, seed: int) -> list[Case]:
+    """Return the cases of so many pairs, drawn at random; a larger limit has the same and more."""
+    pairs = list(dict.fromkeys(case.pair for case in cases))
+    if not 0 < limit < len(pairs):
+        return list(cases)
+    random.Random(seed).shuffle(pairs)
+    chosen = set(pairs[:limit])
+    return [case for case in cases if case.pair in chosen]
+
+
+def run(
+    benchmark: Benchmark,
+    cases: Sequence[Case],
+    records: dict[Method, Records],
+    jobs: int,
+) -> None:
+    """Measure what is not in the records yet, in several processes if that helps."""
+    tasks = tasks_of(benchmark, cases, records)
+    total = len(cases) * len(records)
+    progress = Progress(benchmark.name, total, total - sum(task.steps for task in tasks))
+    by_name = {method.name: known for method, known in records.items()}
+    try:
+        for case, method, record in measured(tasks, jobs):
+            by_name[method].add(case, record)
+            progress.step()
+    finally:
+        progress.clear()
+        for known in records.values():
+            known.close()
+
+
+def tasks_of(
+    benchmark: Benchmark, cases: Sequence[Case], records: dict[Method, Records]
+) -> list[Task]:
+    """Return what is left to measure; cases that share pictures stay together."""
+    by_unit: dict[str, list[tuple[Case, tuple[Method, ...]]]] = {}
+    for case in cases:
+        lacking = tuple(method for method, known in records.items() if case.name not in known)
+        if lacking:
+            by_unit.setdefault(case.unit, []).append((case, lacking))
+    return [Task(benchmark, tuple(work)) for work in by_unit.values()]
+
+
+def measured(tasks: Sequence[Task], jobs: int) -> Iterator[Measured]:
+    """Return measurements as they come, so that an interruption loses no more than one."""
+    jobs = min(jobs, len(tasks))
+    if jobs < 2:
+        bench = new_workbench(default_threads())
+        for task in tasks:
+            yield from work_on(task, bench)
+        return
+    context = multiprocessing.get_context('spawn')  # torch does not survive a fork
+    waiting: Queue[Task | None] = context.Queue()
+    # What nobody takes any more must not keep this process from ending.
+    waiting.cancel_join_thread()
+    done: Queue[Measured | BaseException | None] = context.Queue()
+    for item in (*tasks, *[None] * jobs):
+        waiting.put(item)
+    workers = [
+        context.Process(target=work, args=(waiting, done), daemon=True) for _ in range(jobs)
+    ]
+    for worker in workers:
+        worker.start()
+    try:
+        yield from collected(done, workers)
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.join()
+
+
+def collected(
+    done: 'Queue[Measured | BaseException | None]', workers: Sequence[BaseProcess]
+) -> Iterator[Measured]:
+    """Return what the workers send until each has said that it is done."""
+    working = len(workers)
+    while working:
+        try:
+            item = done.get(timeout=1)
+        except Empty:
+            if any(worker.exitcode not in (None, 0) for worker in workers):
+                raise UserError(
+                    'a process ended unexpectedly, perhaps for lack of memory: run the same '
+                    'command again with --jobs 1; what was measured is kept'
+                ) from None
+            continue
+        if isinstance(item, BaseException):
+            raise item
+        if item is None:
+            working -= 1
+        else:
+            yield item
+
+
+def work(waiting: 'Queue[Task | None]', done: 'Queue[Measured | BaseException | None]') -> None:
+    """Measure task after task, in a process of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process tells when to stop
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        # One thread each: the processes share the cores already.
+        bench = new_workbench(threads=1)
+        while (task := waiting.get()) is not None:
+            for item in work_on(task, bench):
+                done.put(item)
+        done.put(None)
+    except BaseException as error:
+        # Some errors cannot be sent to another process; their text always can.
+        known = isinstance(error, UserError)
+        done.put(UserError(str(error)) if known else RuntimeError(traceback.format_exc()))
+
+
+def end_with_parent() -> None:
+    """End this process when the first one has gone, however that came."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def work_on(task: Task, bench: Workbench) -> Iterator[Measured]:
+    """Measure what a task asks for."""
+    for case, methods in task.work:
+        for method in methods:
+            record = task.benchmark.measure(case, method, bench)
+            yield case.name, method.name, {**record, 'group': case.group, 'unit': case.unit}
+
+
+def new_workbench(threads: int) -> Workbench:
+    """Return a workbench for a process with so many threads."""
+    torch.set_num_threads(threads)
+    cv2.setNumThreads(threads)
+    return Workbench()
+
+
+def default_jobs(device: str) -> int:
+    """Return how many processes are quickest: one for each core, but one alone for a GPU."""
+    if choose_device(device).type == 'cuda':
+        return 1
+    return max(1, min(os.cpu_count() or 1, MOST_JOBS))
+
+
+class Progress:
+    """Tells how far a benchmark is and how long it will still take."""
+
+    def __init__(self, name: str, total: int, known: int) -> None:
+        """Take the number of measurements in all, and of those that are known already."""
+        self._name = name
+        self._total = total
+        self._known = known
+        self._done = 0
+        self._start = time.monotonic()
+        self._last_line = self._start
+        self._line = LiveLine()
+        self._line.draw(self.text(0))
+
+    def step(self) -> None:
+        """One more measurement is done."""
+        self._done += 1
+        now = time.monotonic()
+        text = self.text(now - self._start)
+        self._line.draw(text)
+        if not sys.stderr.isatty() and now - self._last_line > LINE_SECONDS:
+            self._last_line = now
+            print(text, file=sys.stderr, flush=True)
+
+    def text(self, seconds: float) -> str:
+        """Return the bar."""
+        finished = self._known + self._done
+        filled = BAR_WIDTH * finished // max(1, self._total)
+        bar = '#' * filled + '.' * (BAR_WIDTH - filled)
+        left = ''
+        if self._done:
+            remaining = seconds / self._done * (self._total - finished)
+            left = f', {duration(remaining)} left'
+        return f'{self._name} [{bar}] {finished} of {self._total}{left}'
+
+    def clear(self) -> None:
+        """Remove the bar, so that the next line starts at the left."""
+        self._line.clear()
+
+
+def duration(seconds: float) -> str:
+    """Write a time the way people say it."""
+    minutes = round(seconds / 60)
+    if minutes >= 60:
+        return f'{minutes // 60} h {minutes % 60:02d} min'
+    return f'{minutes} min' if minutes else f'{round(seconds)} s'

@@ -1,0 +1,350 @@
+"""abstain: pictures that have nothing to do with each other, so that nothing should be claimed.
+
+What such caution costs is measured as well, on the true pairs of homography and sketch.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+import hashlib
+from pathlib import Path
+import random
+
+import numpy as np
+
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import of_group
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import share
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.metrics import upper_bound
+from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.benchmarks.evaluation.suites import homography
+from niom_ros.benchmarks.evaluation.suites.answers import answer_record
+from niom_ros.benchmarks.evaluation.suites.answers import error_or_infinity
+from niom_ros.benchmarks.evaluation.suites.answers import WRONG
+from niom_ros.benchmarks.evaluation.suites.answers import wrong_share
+from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark
+from niom_ros.benchmarks.evaluation.suites.homography import HomographyCase
+from niom_ros.benchmarks.evaluation.suites.kinds import PACS
+from niom_ros.benchmarks.evaluation.suites.manual import IKEA
+from niom_ros.benchmarks.evaluation.suites.scenes import CARTUCHO
+from niom_ros.benchmarks.evaluation.suites.scenes import labels_of
+from niom_ros.benchmarks.evaluation.suites.scenes import read_labels
+from niom_ros.benchmarks.evaluation.suites.scenes import read_voc
+from niom_ros.benchmarks.evaluation.suites.scenes import VOC
+from niom_ros.benchmarks.evaluation.suites.sketch import BSDS
+from niom_ros.benchmarks.evaluation.suites.sketch import drawing_of
+from niom_ros.benchmarks.evaluation.suites.sketch import series_of
+from niom_ros.benchmarks.evaluation.suites.sketch import SketchBenchmark
+from niom_ros.benchmarks.evaluation.suites.sketch import SketchCase
+from niom_ros.benchmarks.evaluation.suites.sketch import STANDARD
+from niom_ros.images.decoding import read_image
+
+IMAGENET = 'scenes/imagenet'
+
+PHOTO_PAIRS = 600
+DRAWING_PAIRS = 300
+UNRELATED_PHOTO = 'unrelated/photo'
+UNRELATED_DRAWING = 'unrelated/drawing'
+TRUE_HOMOGRAPHY = 'true/homography'
+TRUE_SKETCH = 'true/sketch'
+
+# What the pages of IKEA's manuals show, in the words of the lists of scenes.
+IKEA_SUBJECTS = {
+    'Chair': frozenset({'chair'}),
+    'Table': frozenset({'dining table', 'coffeetable'}),
+}
+# Only of these photos it is known whether a dog, a horse or a person is in them.
+LISTED = (VOC, CARTUCHO)
+# Of a hash. With this one both halves get about as many pairs of each group: with others all but
+# two or three of the few flat scenes are in one half.
+SPLIT_BYTE = 2
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture of a data set, and what is known of it."""
+
+    name: str  # of the picture: a drawing has the one of the photo that it was drawn from
+    path: Path
+    place: str  # pictures of one place are related
+    subjects: frozenset[str]  # so are those of one kind of object
+
+    def related(self, other: 'Shown') -> bool:
+        """Tell whether one of them may rightly be found in the other."""
+        return self.place == other.place or bool(self.subjects & other.subjects)
+
+
+@dataclass(frozen=True)
+class UnrelatedCase(Case):
+    """Two pictures that have nothing to do with each other."""
+
+    reference: Path  # .mat: the drawing in it
+    image: Path
+
+
+@dataclass(frozen=True)
+class TrueCase(Case):
+    """A case of another benchmark, in which there is something to find."""
+
+    origin: HomographyCase | SketchCase
+
+
+class AbstainBenchmark(Benchmark):
+    """Asks how often something is claimed to be found that is not there.
+
+    Related are: all photos of cartucho85, which show one flat; BSDS photos of one series, which
+    share the number up to its last three digits; and pictures of which it is known that they show
+    the same kind of object.
+    """
+
+    name = 'abstain'
+    title = 'Unrelated pictures: share that is claimed to match; and what is found of true pairs.'
+    folders = (VOC, CARTUCHO, IMAGENET, BSDS, IKEA, PACS, homography.OXFORD, homography.HOMOGR)
+    default_methods = ('default', 'plain', 'sew', 'sift', 'orb')
+    main_metric = 'false_accept'
+
+    def find_cases(self) -> Iterator[UnrelatedCase | TrueCase]:
+        """Return 900 unrelated pairs, a third with a drawing as reference, and all true pairs."""
+        photos = find_photos(self.data)
+        drawings = find_drawings(self.data)
+        # Photos of one flat would be one reference many times over.
+        references = {name: shown for name, shown in photos.items() if name != CARTUCHO}
+        chance = random.Random(self.seed)
+        for group, known, count in (
+            (UNRELATED_PHOTO, references, PHOTO_PAIRS),
+            (UNRELATED_DRAWING, drawings, DRAWING_PAIRS),
+        ):
+            for reference, image in draw_pairs(known, photos, count, chance):
+                name = f'{group}/{reference.name}-{image.name}'
+                yield UnrelatedCase(name, name, reference.place, group, reference.path, image.path)
+        for flat in HomographyBenchmark(self.data, self.seed).find_cases():
+            yield true_case(TRUE_HOMOGRAPHY, f'homography/{flat.unit}', flat)
+        for drawn in SketchBenchmark(self.data, self.seed).find_cases():
+            if drawn.group == STANDARD:
+                yield true_case(TRUE_SKETCH, drawn.unit, drawn)
+
+    def pictures(
+        self, case: UnrelatedCase | TrueCase
+    ) -> tuple[Picture, Picture, np.ndarray | None]:
+        """Return the reference, the image and the true homography, if there is one."""
+        if isinstance(case, UnrelatedCase):
+            return as_picture(case.reference), as_picture(case.image), None
+        if isinstance(case.origin, SketchCase):
+            return SketchBenchmark(self.data, self.seed).pictures(case.origin)
+        return *homography.pictures(case.origin), np.array(case.origin.reference_to_image)
+
+    def measure(
+        self, case: UnrelatedCase | TrueCase, method: Method, workbench: Workbench
+    ) -> Record:
+        """Look what is claimed, and whether that can be."""
+        reference, image, truth = self.pictures(case)
+        return answer_record(workbench.match(method, reference, image), reference, truth)
+
+    def summarise(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return the shares of wrong claims and of right ones.
+
+        The upper bound takes the pairs for independent; the interval of the bootstrap does not,
+        but cannot tell 0 of 450 from 0 of 5.
+        """
+        photo, drawing, flat, sketch = (
+            of_group(records, group)
+            for group in (UNRELATED_PHOTO, UNRELATED_DRAWING, TRUE_HOMOGRAPHY, TRUE_SKETCH)
+        )
+        unrelated = photo + drawing
+        claims = sum(record['accepted'] for record in unrelated)
+        _, unseen = halves(unrelated)
+        _, unseen_true = halves(flat + sketch)
+        return {
+            'false_accept': claimed(unrelated),
+            'false_accept_upper': upper_bound(claims, len(unrelated)),
+            'false_accept_photo': claimed(photo),
+            'false_accept_drawing': claimed(drawing),
+            'true_accept': found_share(flat + sketch),
+            'true_accept_homography': found_share(flat),
+            'true_accept_sketch': found_share(sketch),
+            'wrong_accepted': wrong_share(flat + sketch),
+            # Of references that no calibration was fitted on.
+            'false_accept_held_out': claimed(unseen),
+            'false_accept_upper_held_out': upper_bound(
+                sum(record['accepted'] for record in unseen), len(unseen)
+            ),
+            'true_accept_held_out': found_share(unseen_true),
+            'wrong_accepted_held_out': wrong_share(unseen_true),
+        }
+
+    def quality(self, record: Record) -> float:
+        """Return sure right claims as best, sure wrong ones as worst, refusals between them."""
+        if record['accepted']:
+            return float(record['confidence'] if found(record) else -record['confidence'])
+        return 0.0 if record['group'].startswith('true/') else 1 - float(record['confidence'])
+
+    def picture(
+        self, case: UnrelatedCase | TrueCase, method: Method, workbench: Workbench
+    ) -> np.ndarray:
+        """Draw the matches and what was claimed."""
+        return draw_answer(method, workbench, *self.pictures(case))
+
+
+def found(record: Record) -> bool:
+    """Tell whether a true pair was claimed, and rightly."""
+    return bool(record['accepted']) and error_or_infinity(record) < WRONG
+
+
+def found_share(records: Iterable[Record]) -> float:
+    """Return the share of true pairs that were claimed rightly."""
+    return share(found(record) for record in records)
+
+
+def claimed(records: Iterable[Record]) -> float:
+    """Return the share of pairs that were claimed."""
+    return share(record['accepted'] for record in records)
+
+
+def in_first_half(unit: str) -> bool:
+    """Tell to which half a reference belongs: limits are chosen with one, and tried on the other.
+
+    It depends on nothing but the reference, so that none is in both halves, whatever the seed.
+    """
+    return hashlib.sha256(unit.encode()).digest()[SPLIT_BYTE] < 128
+
+
+def halves(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
+    """Return the records of the references of each half."""
+    first: list[Record] = []
+    second: list[Record] = []
+    for record in records:
+        (first if in_first_half(record['unit']) else second).append(record)
+    return first, second
+
+
+def true_case(group: str, unit: str, origin: HomographyCase | SketchCase) -> TrueCase:
+    """Return a case of another benchmark as one of this."""
+    name = f'{group}/{origin.name}'
+    return TrueCase(name, name, unit, group, origin)
+
+
+def as_picture(path: Path) -> Picture:
+    """Read a picture; of a BSDS file, the drawing in it."""
+    return Picture(str(path), drawing_of(path) if path.suffix == '.mat' else read_image(path))
+
+
+# Which pictures there are
+
+
+def find_photos(data: Path) -> dict[str, list[Shown]]:
+    """Return the photos of each data set that is there."""
+    sets = {
+        VOC: [
+            shown(path.with_suffix('.jpg'), 'voc100', subjects=labels_of(read_voc(path)))
+            for path in sorted((data / VOC).glob('*.xml'))
+        ],
+        CARTUCHO: [
+            shown(path.with_suffix('.jpg'), 'cartucho85', 'cartucho85', read_labels(path))
+            for path in sorted((data / CARTUCHO).glob('*.txt'))
+        ],
+        IMAGENET: [
+            # n01514859_hen.JPEG
+            shown(path, 'imagenet', subjects=frozenset({path.stem.partition('_')[2]}))
+            for path in sorted((data / IMAGENET).glob('*.JPEG'))
+        ],
+        BSDS: [
+            shown(path, 'bsds', series_of(path)) for path in sorted((data / BSDS).glob('*.jpg'))
+        ],
+    }
+    return only_files(sets)
+
+
+def find_drawings(data: Path) -> dict[str, list[Shown]]:
+    """Return the drawings of each data set that is there."""
+    pages = sorted((data / IKEA).glob('*/*/step_*/*.png'))
+    sets = {
+        BSDS: [
+            shown(path, 'bsds', series_of(path)) for path in sorted((data / BSDS).glob('*.mat'))
+        ],
+        IKEA: [
+            Shown(
+                f'ikea/{path.parent.relative_to(data / IKEA).as_posix()}/{path.stem}',
+                path,
+                f'ikea/{path.relative_to(data / IKEA).parts[1]}',
+                IKEA_SUBJECTS.get(path.relative_to(data / IKEA).parts[0], frozenset()),
+            )
+            for path in pages
+        ],
+        PACS: [
+            shown(path, f'pacs/{path.parent.name}', subjects=frozenset({path.parent.name}))
+            for path in sorted((data / PACS).glob('sketch/*/*.png'))
+        ],
+    }
+    return only_files(sets)
+
+
+def shown(
+    path: Path, data_set: str, place: str = '', subjects: frozenset[str] = frozenset()
+) -> Shown:
+    """Return a picture; unless told otherwise, it is the only one of its place."""
+    name = f'{data_set}/{path.stem}'
+    return Shown(name, path, place or name, subjects)
+
+
+def only_files(sets: dict[str, list[Shown]]) -> dict[str, list[Shown]]:
+    """Leave out lists without a photo, and sets without any picture."""
+    present = {
+        name: [picture for picture in pictures if picture.path.is_file()]
+        for name, pictures in sets.items()
+    }
+    return {name: pictures for name, pictures in present.items() if pictures}
+
+
+# Which of them are put together
+
+
+def draw_pairs(
+    references: dict[str, list[Shown]],
+    photos: dict[str, list[Shown]],
+    count: int,
+    chance: random.Random,
+) -> list[tuple[Shown, Shown]]:
+    """Draw unrelated pairs of a reference and a photo, as many as asked for or as there are.
+
+    The sets take turns, and so do the references of a set, so that none dominates. No two
+    pictures meet twice.
+    """
+    turns = {name: chance.sample(pictures, len(pictures)) for name, pictures in references.items()}
+    chosen: list[tuple[Shown, Shown]] = []
+    met: set[frozenset[Path]] = set()
+    while any(turns.values()):
+        for name, waiting in turns.items():
+            while waiting and len(chosen) < count:
+                reference = waiting.pop(0)
+                image = draw_image(name, reference, photos, met, chance)
+                if image is not None:
+                    chosen.append((reference, image))
+                    met.add(frozenset({reference.path, image.path}))
+                    waiting.append(reference)
+                    break
+        if len(chosen) == count:
+            break
+    return chosen
+
+
+def draw_image(
+    reference_set: str,
+    reference: Shown,
+    photos: dict[str, list[Shown]],
+    met: set[frozenset[Path]],
+    chance: random.Random,
+) -> Shown | None:
+    """Draw a photo that a reference has nothing to do with and did not meet yet."""
+    sets = [name for name in photos if reference_set != PACS or name in LISTED]
+    for name in chance.sample(sets, len(sets)):
+        for image in chance.sample(photos[name], len(photos[name])):
+            new = frozenset({reference.path, image.path}) not in met
+            if new and not reference.related(image):
+                return image
+    return None

@@ -1,0 +1,54 @@
+"""What benchmarks note down of an answer that is a homography."""
+
+import numpy as np
+
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.method_runner import Answer
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import in_front
+
+WRONG = 20.0  # pixels of mean corner error from which an answer misleads
+
+
+def answer_record(answer: Answer, reference: Picture, truth: np.ndarray | None) -> Record:
+    """Return what was claimed, how far from the truth it is, and all that spoke for it.
+
+    Without a truth nothing could be found, so any claim is wrong.
+    """
+    verdict, evidence = answer.outcome.verdict, answer.evidence
+    return {
+        'status': verdict.status.name,
+        'accepted': answer.accepted,
+        'confidence': verdict.confidence,
+        'error': error_of(verdict.reference_to_image, truth, reference),
+        'best_error': error_of(evidence.reference_to_image, truth, reference),
+        'matches': len(answer.correspondences),
+        'agreeing': int(evidence.inliers.sum()),
+        'plausible': answer.plausible,
+        'checks': evidence.checks,
+    }
+
+
+def error_of(
+    found: np.ndarray | None, truth: np.ndarray | None, reference: Picture
+) -> float | None:
+    """Return the mean corner error in pixels; None if nothing was found, or nothing was there."""
+    if found is None or truth is None:
+        return None
+    if not in_front(found, reference.box):
+        return float('inf')
+    return corner_error(found, truth, reference.box)
+
+
+def error_or_infinity(record: Record) -> float:
+    """Return the error of a claim; a refusal is as far away as can be."""
+    return float('inf') if record['error'] is None else record['error']
+
+
+def wrong_share(records: list[Record]) -> float:
+    """Return the share of wrong answers among the claims; 0 where nothing was claimed."""
+    claims = [record for record in records if record['accepted']]
+    if not claims:
+        return 0.0
+    return sum(error_or_infinity(record) >= WRONG for record in claims) / len(claims)

@@ -1,0 +1,226 @@
+"""Films in which a reference is followed the way the node does it, but always at the same speed.
+
+How long a full match takes decides how long a track runs without being corrected. On each machine
+it would be another time, so here it is a fixed one.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from niom_ros.core.errors import UserError
+from niom_ros.core.settings import Limits
+from niom_ros.images.decoding import read_image
+from niom_ros.matching.geometry import Box
+from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.tracking.track import FullMatch
+from niom_ros.tracking.track import Tracked
+from niom_ros.tracking.tracker import Tracker
+
+FRAME_RATE = 30.0  # Hz, of the virtual camera
+MATCH_SECONDS = 1.5  # that a full match takes
+MATCH_INTERVAL = 2.0  # seconds from one full match to the next while it is tracked, as in the node
+SLIDE_SECONDS = 0.3  # in which a cover comes, and in which it goes
+
+
+class Sight(Enum):
+    """How much of the reference a frame shows."""
+
+    ALL = 'all'
+    PART = 'part'  # it may be followed or not, only not wrongly
+    NOTHING = 'nothing'
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One frame of a film."""
+
+    number: int
+    stamp: float  # seconds
+    image: np.ndarray  # RGB
+    truth: np.ndarray | None = None  # 3 x 3, from the reference to the image; None: not known
+    sight: Sight = Sight.ALL
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What was said about one frame of a film at the time when it came."""
+
+    shot: Shot
+    tracked: Tracked
+
+
+MatchInFull = Callable[[Followed], FullMatch | None]
+"""Returns where the reference is in a frame that may be followed already; None: not found."""
+
+
+# Playing
+
+
+class Matching:
+    """The second thread of the node: one full match after the other, each of the newest frame."""
+
+    def __init__(self, match: MatchInFull, tracker: Tracker) -> None:
+        """Take what matches, and the tracker to be corrected."""
+        self._match = match
+        self._tracker = tracker
+        self._running: tuple[Followed, float] | None = None  # the frame, and when it is done
+        self._waiting: Followed | None = None
+
+    def put(self, frame: Followed) -> None:
+        """Have a frame matched, now or after the running match; a newer one takes its place."""
+        if self._running is None:
+            self._running = frame, frame.shot.stamp + MATCH_SECONDS
+        else:
+            self._waiting = frame
+
+    def go_on_until(self, now: float) -> None:
+        """Tell the tracker what is known by then."""
+        while self._running is not None and self._running[1] <= now:
+            frame, done = self._running
+            found = self._match(frame)
+            if found is None:
+                self._tracker.not_found(frame.shot.stamp)
+            else:
+                self._tracker.matched(found)
+            self._running = None
+            if self._waiting is not None:
+                self._running = self._waiting, done + MATCH_SECONDS
+                self._waiting = None
+
+
+def play(shots: Iterable[Shot], match: MatchInFull, limits: Limits) -> Iterator[Followed]:
+    """Follow a reference through a film as nodes/frame_worker.py does.
+
+    Frames are matched in full while nothing is tracked, else when MATCH_INTERVAL has passed. The
+    answer comes MATCH_SECONDS later, when the camera has gone on.
+    """
+    tracker = Tracker()
+    tracker.limits = limits
+    matching = Matching(match, tracker)
+    last_match = -float('inf')
+    for shot in shots:
+        matching.go_on_until(shot.stamp)
+        frame = Followed(shot, tracker.follow(shot.image, shot.stamp))
+        yield frame
+        if not frame.tracked.found or shot.stamp - last_match >= MATCH_INTERVAL:
+            last_match = shot.stamp
+            matching.put(frame)
+
+
+# The virtual camera
+
+
+def stamps(seconds: float) -> Iterator[tuple[int, float]]:
+    """Return number and time of each frame of a film of the virtual camera."""
+    for number in range(round(seconds * FRAME_RATE)):
+        yield number, number / FRAME_RATE
+
+
+def camera_film(scene: VirtualScene, start: float, seconds: float) -> Iterator[Shot]:
+    """Return a film of a scene, from some point of the camera's way on."""
+    for number, stamp in stamps(seconds):
+        view = scene.view(start + stamp, number)
+        yield Shot(number, stamp, view.image, view.picture_to_image)
+
+
+def covered_film(
+    scene: VirtualScene,
+    cover: np.ndarray,
+    start: float,
+    seconds: float,
+    covered: tuple[float, float],
+) -> Iterator[Shot]:
+    """Return a film in which a cover slides over the picture, and off again on the other side.
+
+    Between the two times of `covered`, nothing of the picture is seen.
+    """
+    cover = cv2.resize(cover, scene.picture.shape[1::-1], interpolation=cv2.INTER_AREA)
+    for number, stamp in stamps(seconds):
+        place = place_of_cover(stamp, covered)
+        picture = laid_over(scene.picture, cover, place)
+        view = replace(scene, picture=picture).view(start + stamp, number)
+        # A pixel less is no cover any more, but nobody could find the picture by it.
+        sight = Sight.ALL if abs(place) >= 1 else Sight.NOTHING if place == 0 else Sight.PART
+        yield Shot(number, stamp, view.image, view.picture_to_image, sight)
+
+
+def place_of_cover(stamp: float, covered: tuple[float, float]) -> float:
+    """Return where a cover is: -1 beside the picture to its left, 0 on it, 1 to its right."""
+    begin, end = covered
+    if stamp < begin:
+        return max(-1.0, (stamp - begin) / SLIDE_SECONDS)
+    if stamp >= end:
+        # In the frame after the last covered one it has begun to go.
+        return min(1.0, (stamp - end + 1 / FRAME_RATE) / SLIDE_SECONDS)
+    return 0.0
+
+
+def laid_over(picture: np.ndarray, cover: np.ndarray, place: float) -> np.ndarray:
+    """Return a picture with a cover of the same size on a part of it."""
+    width = picture.shape[1]
+    shift = round(place * width)
+    result = picture.copy()
+    result[:, max(0, shift) : width + min(0, shift)] = cover[
+        :, max(0, -shift) : width - max(0, shift)
+    ]
+    return result
+
+
+def cut_film(
+    scene: VirtualScene, start: float, other: VirtualScene, seconds: float, cut: float, leap: float
+) -> Iterator[Shot]:
+    """Return a film that goes over to another scene all at once.
+
+    The camera goes on along its way, or from a point that is a leap away.
+    """
+    for number, stamp in stamps(seconds):
+        if stamp < cut:
+            view = scene.view(start + stamp, number)
+            yield Shot(number, stamp, view.image, view.picture_to_image)
+        else:
+            view = other.view(start + stamp + leap, number)
+            yield Shot(number, stamp, view.image, sight=Sight.NOTHING)
+
+
+# Real cameras
+
+
+def video_film(path: Path) -> Iterator[Shot]:
+    """Return the frames of a video; where a reference is in them is not known."""
+    video = cv2.VideoCapture(str(path))
+    try:
+        rate = video.get(cv2.CAP_PROP_FPS)
+        if not video.isOpened() or not rate > 0:
+            raise UserError(f'{path} is no video that OpenCV can read: fetch it again')
+        number = 0
+        while True:
+            done, image = video.read()
+            if not done:
+                return
+            yield Shot(number, number / rate, cv2.cvtColor(image, cv2.COLOR_BGR2RGB))
+            number += 1
+    finally:
+        video.release()
+
+
+def picture_film(paths: Iterable[Path], rate: float) -> Iterator[Shot]:
+    """Return pictures as the frames of a film, so many in a second."""
+    for number, path in enumerate(paths):
+        yield Shot(number, number / rate, read_image(path))
+
+
+def cut_out(image: np.ndarray, corners: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return a part of an image set straight: its 4 corners, clockwise from the top left."""
+    straight = Box(0, 0, *size).corners()
+    image_to_part = cv2.getPerspectiveTransform(
+        corners.astype(np.float32), straight.astype(np.float32)
+    )
+    return cv2.warpPerspective(image, image_to_part, size)

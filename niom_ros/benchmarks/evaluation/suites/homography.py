@@ -1,0 +1,109 @@
+"""homography: flat scenes from other places, at other zooms and in other light."""
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.metrics import error_auc
+from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.benchmarks.evaluation.suites.answers import answer_record
+from niom_ros.benchmarks.evaluation.suites.answers import error_or_infinity
+from niom_ros.benchmarks.evaluation.suites.answers import wrong_share
+from niom_ros.core.errors import UserError
+from niom_ros.images.decoding import read_image
+
+OXFORD = 'homography/oxford'
+HOMOGR = 'homography/homogr'
+THRESHOLDS = (3, 5, 10)  # pixels
+
+
+@dataclass(frozen=True)
+class HomographyCase(Case):
+    """Two photos of a flat scene, and where points of the first are in the second."""
+
+    reference: Path
+    image: Path
+    reference_to_image: tuple[tuple[float, ...], ...]
+
+
+class HomographyBenchmark(Benchmark):
+    """Asks how exactly the homography is found."""
+
+    name = 'homography'
+    title = 'Flat scenes: area under the curve of corner errors, refusals counted as misses.'
+    folders = (OXFORD, HOMOGR)
+    default_methods = ('default', 'plain', 'sew', 'sew+nop', 'uniform', 'shuffled', 'sift', 'orb')
+    main_metric = 'auc_5'
+    stratified = True
+
+    def find_cases(self) -> Iterable[HomographyCase]:
+        """Return the pairs of Oxford's scenes (first image to each other) and of homogr."""
+        for file in sorted((self.data / OXFORD).glob('*/H1to*p.xml')):
+            scene, number = file.parent, file.name.removeprefix('H1to').removesuffix('p.xml')
+            images = scene / 'img1.png', scene / f'img{number}.png'
+            name = f'oxford/{scene.name}/1-{number}'
+            yield self._case(name, scene.name, *images, read_matrix(file))
+        for file in sorted((self.data / HOMOGR).glob('*_model.txt')):
+            name = file.name.removesuffix('_model.txt')
+            found = [sorted(file.parent.glob(f'{name}{side}.*')) for side in 'AB']
+            if not all(found):
+                raise UserError(f'{file} has no pictures {name}A and {name}B beside it')
+            first, second = (files[0] for files in found)
+            # The file maps B to A, but the first picture is the reference.
+            matrix = np.linalg.inv(read_matrix(file))
+            yield self._case(f'homogr/{name}', name, first, second, matrix)
+
+    def _case(
+        self, name: str, unit: str, reference: Path, image: Path, matrix: np.ndarray
+    ) -> HomographyCase:
+        rows = tuple(map(tuple, (matrix / matrix[2, 2]).tolist()))
+        return HomographyCase(name, name, unit, name.partition('/')[0], reference, image, rows)
+
+    def measure(self, case: HomographyCase, method: Method, workbench: Workbench) -> Record:
+        """Compare the found homography with the true one."""
+        reference, image = pictures(case)
+        answer = workbench.match(method, reference, image)
+        return answer_record(answer, reference, np.array(case.reference_to_image))
+
+    def summarise(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return the area under the curve of errors, and how often a claim was wrong."""
+        errors = [error_or_infinity(record) for record in records]
+        metrics = {f'auc_{limit}': error_auc(errors, limit) for limit in THRESHOLDS}
+        return {**metrics, 'wrong_accepted': wrong_share(list(records))}
+
+    def quality(self, record: Record) -> float:
+        """Return the smaller the error the better."""
+        return -error_or_infinity(record)
+
+    def picture(self, case: HomographyCase, method: Method, workbench: Workbench) -> np.ndarray:
+        """Draw the matches and both outlines."""
+        return draw_answer(method, workbench, *pictures(case), np.array(case.reference_to_image))
+
+
+def read_matrix(file: Path) -> np.ndarray:
+    """Return the 3 x 3 matrix of a text file, or of an XML file as OpenCV writes it."""
+    try:
+        text = file.read_text()
+        if file.suffix == '.xml':
+            text = ElementTree.fromstring(text.strip()).findtext('.//data') or ''
+        matrix = np.array(text.split(), float).reshape(3, 3)
+        np.linalg.inv(matrix)  # one that cannot be undone maps no picture to another
+        return matrix
+    except (ValueError, ElementTree.ParseError, np.linalg.LinAlgError) as error:
+        raise UserError(f'{file} holds no 3 x 3 matrix ({error}): fetch it again') from None
+
+
+def pictures(case: HomographyCase) -> tuple[Picture, Picture]:
+    """Read the two photos."""
+    first, second = (Picture(str(path), read_image(path)) for path in (case.reference, case.image))
+    return first, second

@@ -1,0 +1,256 @@
+"""kinds: matches between a sketch and a photo of another object of its kind should fall on it."""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+import random
+
+import numpy as np
+
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import of_group
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import share
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.benchmarks.evaluation.suites.scenes import overlap
+from niom_ros.core.errors import UserError
+from niom_ros.images.decoding import read_image
+from niom_ros.models.store import ModelStore
+from niom_ros.models.store import State
+from niom_ros.semantics.heat_maps import Area
+
+PACS = 'drawing/pacs'
+KINDS = ('dog', 'elephant', 'giraffe', 'guitar', 'horse', 'house', 'person')
+PHOTOS_EACH = 3  # that each sketch meets
+
+JUDGE = 'yolov7-seg'
+
+MOST = 0.5  # of the matches: more than these must be on the object
+FITTING = 0.5  # of both boxes together: their common part must be larger
+LUCK = 0.05  # how often points that were moved blindly may do as well
+SHIFTS = 32  # in each direction, by which points are moved
+SHARES = ('on_object', 'chance_on_object', 'blind_on_object', 'agreeing_on_object', 'overlap')
+
+
+@dataclass(frozen=True)
+class KindCase(Case):
+    """A sketch, and a photo of another object of its kind."""
+
+    sketch: Path
+    photo: Path
+
+
+class KindsBenchmark(Benchmark):
+    """Asks whether matches between a sketch and a photo fall on what both show.
+
+    Each sketch comes with its kind as label. Nobody marked where the objects are, so the boxes
+    count in which a detector sees one of the kind: yolov7-seg if it was fetched, which methods do
+    not use by default, else the detector of the method, which then judges itself. Photos in which
+    it sees none, and kinds that it does not know, are not measured. All matches count, whether or
+    not they agree on a view: two objects that are only alike have no view in common. For drawings
+    that are laid along edges, those are points of all strokes.
+    """
+
+    name = 'kinds'
+    title = 'Sketches and photos of one kind: share of pairs whose matches fall on the object.'
+    folders = (PACS,)
+    default_methods = ('default', 'ink', 'plain', 'sew', 'uniform')
+    main_metric = 'mostly_on_object'
+    stratified = True
+
+    def __init__(self, data: Path, seed: int) -> None:
+        """Choose who tells where objects are."""
+        super().__init__(data, seed)
+        self.judge = JUDGE if ModelStore().state(JUDGE) is State.OK else ''
+
+    def variant(self) -> str:
+        """Return who tells where objects are."""
+        return self.judge
+
+    def find_cases(self) -> Iterator[KindCase]:
+        """Return each sketch with some photos of its kind, none of which it was drawn from."""
+        for kind in KINDS:
+            photos = sorted((self.data / PACS / 'photo' / kind).glob('*.jpg'))
+            for sketch in sorted((self.data / PACS / 'sketch' / kind).glob('*.png')):
+                others = [photo for photo in photos if photo.stem != drawn_from(sketch)]
+                chance = random.Random(f'{self.seed} {kind}/{sketch.stem}')
+                for photo in chance.sample(others, min(PHOTOS_EACH, len(others))):
+                    name = f'{kind}/{sketch.stem}-{photo.stem}'
+                    unit = f'{kind}/{drawn_from(sketch)}'
+                    yield KindCase(name, name, unit, kind, sketch, photo)
+
+    def usable(self, method: Method) -> None:
+        """Refuse to measure without anything that knows where objects are."""
+        if not self.judge and method.settings.detector == 'none':
+            raise UserError(
+                'kinds needs a detector, to know where objects are: none is set; '
+                f'niom models fetch {JUDGE} brings one'
+            )
+
+    def measure(self, case: KindCase, method: Method, workbench: Workbench) -> Record:
+        """Count the matches on the object, beside what blind guesses would reach."""
+        sketch, photo = pictures(case)
+        answer = workbench.match(method, sketch, photo)
+        verdict, matched = answer.outcome.verdict, answer.correspondences
+        record: Record = {
+            'status': verdict.status.name,
+            'accepted': answer.accepted,
+            'confidence': verdict.confidence,
+            'matches': len(matched),
+            'agreeing': int(answer.evidence.inliers.sum()),
+        }
+        areas = self.areas(case, method, workbench)
+        size = photo.pixels.shape[1], photo.pixels.shape[0]
+        if not areas:
+            return record
+        unmoved = matched.reference_points * size / sketch.pixels.shape[1::-1]
+        agreeing = matched.image_points[answer.evidence.inliers]
+        on_object = share_inside(matched.image_points, areas)
+        moved = moved_shares(matched.image_points, areas, size)
+        return record | {
+            'on_object': on_object,
+            'agreeing_on_object': share_inside(agreeing, areas),
+            'chance_on_object': covered_share(areas, size),
+            'blind_on_object': share_inside(unmoved, areas),
+            'blind_mostly': share_inside(unmoved, areas) > MOST,
+            'overlap': best_overlap(matched.image_points, areas),
+            'blind_overlap': best_overlap(unmoved, areas),
+            'chance_mostly': float(np.mean(moved > MOST)),
+            'luck': float(np.mean(moved >= on_object)) if len(matched) else 1.0,
+        }
+
+    def summarise(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return how often matches fall on the object, for each kind on its own as well.
+
+        The chance of a share is what the same points reach when they are moved blindly; `blind`
+        is what they reach when the sketch is just laid over the photo. Few pairs can be sure:
+        an object that fills the photo is hard to miss. Points on the tail of a dog are on the dog,
+        but only points that span all of it fit it.
+        """
+        known = measured(records)
+        metrics = {
+            'mostly_on_object': share(mostly_on_object(record) for record in known),
+            'chance_mostly_on_object': mean([record['chance_mostly'] for record in known]),
+            'blind_mostly_on_object': mean([record['blind_mostly'] for record in known]),
+            'surely_on_object': share(surely_on_object(record) for record in known),
+            'fits_object': share(record['overlap'] > FITTING for record in known),
+            'blind_fits_object': share(record['blind_overlap'] > FITTING for record in known),
+        }
+        for name in SHARES:
+            metrics[name] = mean([record[name] for record in known])
+        metrics['accepted'] = share(record['accepted'] for record in records)
+        metrics['not_measured'] = float(len(records) - len(known))
+        for kind in KINDS:
+            of_kind = of_group(records, kind)
+            known = measured(of_kind)
+            metrics |= {
+                f'mostly_on_object_{kind}': share(mostly_on_object(record) for record in known),
+                f'chance_mostly_on_object_{kind}': mean([r['chance_mostly'] for r in known]),
+                f'accepted_{kind}': share(record['accepted'] for record in of_kind),
+                f'not_measured_{kind}': float(len(of_kind) - len(known)),
+            }
+        return metrics
+
+    def quality(self, record: Record) -> float:
+        """Return by how much more matches are on the object than chance puts there."""
+        if 'on_object' not in record:
+            return float('nan')
+        return float(record['on_object'] - record['chance_on_object'])
+
+    def picture(self, case: KindCase, method: Method, workbench: Workbench) -> np.ndarray:
+        """Draw the matches, and where the detector sees the object."""
+        areas = self.areas(case, method, workbench)
+        return draw_answer(method, workbench, *pictures(case), areas=areas)
+
+    def areas(self, case: KindCase, method: Method, workbench: Workbench) -> list[Area]:
+        """Return the boxes in which an object of the kind is seen."""
+        _, photo = pictures(case)
+        if self.judge:
+            judge = workbench.detector(self.judge)
+            seen = workbench.once(
+                (self.name, self.judge, photo.name), lambda: judge.detect(photo.pixels)
+            )
+        else:
+            seen = workbench.pipeline(method).scene_of(workbench.look(method, photo)).objects
+        height, width = photo.pixels.shape[:2]
+        return [o.area.within(width, height) for o in seen if o.label == case.group]
+
+
+def drawn_from(sketch: Path) -> str:
+    """Return the photo that a sketch was drawn from, if its name says so: n02374451_257-2.png."""
+    return sketch.stem.rpartition('-')[0] or sketch.stem
+
+
+def pictures(case: KindCase) -> tuple[Picture, Picture]:
+    """Read the sketch and the photo."""
+    sketch = Picture(str(case.sketch), read_image(case.sketch), label=case.group)
+    return sketch, Picture(str(case.photo), read_image(case.photo))
+
+
+def inside(points: np.ndarray, areas: Sequence[Area]) -> np.ndarray:
+    """Tell which points (... x 2) lie in any of the boxes."""
+    x, y = points[..., 0], points[..., 1]
+    within = np.zeros(x.shape, bool)
+    for area in areas:
+        within |= (area.left <= x) & (x <= area.right) & (area.top <= y) & (y <= area.bottom)
+    return within
+
+
+def share_inside(points: np.ndarray, areas: Sequence[Area]) -> float:
+    """Return the share of points that lie in the boxes; without points 0."""
+    return float(inside(points, areas).mean()) if len(points) else 0.0
+
+
+def best_overlap(points: np.ndarray, areas: Sequence[Area]) -> float:
+    """Return how much of the box around points and of an object they have in common, 0 to 1."""
+    if not len(points):
+        return 0.0
+    box = Area(*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+    return max(overlap(box, area) for area in areas)
+
+
+def covered_share(areas: Sequence[Area], size: tuple[int, int]) -> float:
+    """Return the share of a picture of this size that the boxes cover."""
+    columns, rows = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
+    return float(inside(np.stack([columns, rows], axis=-1), areas).mean())
+
+
+def moved_shares(points: np.ndarray, areas: Sequence[Area], size: tuple[int, int]) -> np.ndarray:
+    """Return which shares of the points lie in the boxes when they are moved blindly.
+
+    They are moved together, because matches are not independent: they lie close to each other
+    where a picture has texture, and the points of a stroke even side by side. What leaves the
+    picture on one side comes in on the other.
+    """
+    if not len(points):
+        return np.zeros(SHIFTS**2)
+    steps = np.arange(SHIFTS) / SHIFTS
+    shifts = np.stack(np.meshgrid(steps * size[0], steps * size[1]), axis=-1).reshape(-1, 1, 2)
+    # From the left edge of the first pixel to the right edge of the last.
+    moved = (points + 0.5 + shifts) % size - 0.5
+    return inside(moved, areas).mean(axis=1)
+
+
+def measured(records: Sequence[Record]) -> list[Record]:
+    """Return the records of pairs for which it is known where the object is."""
+    return [record for record in records if 'on_object' in record]
+
+
+def mostly_on_object(record: Record) -> bool:
+    """Tell whether most matches are on the object."""
+    return bool(record['on_object'] > MOST)
+
+
+def surely_on_object(record: Record) -> bool:
+    """Tell whether most matches are on the object, and that this is not luck."""
+    return mostly_on_object(record) and bool(record['luck'] < LUCK)
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the average; NaN of nothing."""
+    return sum(values) / len(values) if values else float('nan')

@@ -1,0 +1,354 @@
+"""landmarks: points marked on one face or animal, carried to another one by the matches."""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+import json
+from pathlib import Path
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+from scipy.io import loadmat
+from scipy.io.matlab import MatReadError
+
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.method_runner import Answer
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.metrics import share_within
+from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.core.errors import UserError
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import GuideOptions
+from niom_ros.images.decoding import read_image
+from niom_ros.matching.features import SMALLEST_SIDE
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Verdict
+from niom_ros.pictures.lettering import Entry
+from niom_ros.pictures.lettering import legend
+from niom_ros.pictures.lettering import SKY
+from niom_ros.pictures.marks import draw_diamond
+from niom_ros.pictures.marks import draw_dot
+from niom_ros.pictures.marks import draw_line
+from niom_ros.pictures.marks import whole
+from niom_ros.pictures.matches import arrange
+from niom_ros.pictures.matches import empty_symbol
+from niom_ros.pictures.matches import stacked
+from niom_ros.stream.landmarks import Landmark
+from niom_ros.stream.landmarks import place_landmarks
+
+FACES = 'keypoints/dlib_faces'
+WILLOW = 'keypoints/willow'
+MMPOSE = 'keypoints/mmpose'
+
+MARGIN = 0.2  # of the longer side of an object, around it: what a user would cut out
+TOLERANCES = {'05': 0.05, '10': 0.10}  # of the longer side of the object in the image
+VISIBLE = 2  # in COCO's format; 1: marked, but hidden
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A face or an animal with marked points, in pixels of its picture."""
+
+    path: Path
+    box: tuple[float, float, float, float]  # left, top, width, height
+    points: tuple[Landmark, ...]
+
+    @property
+    def size(self) -> float:
+        """Return its longer side."""
+        return max(self.box[2:])
+
+    def cut_out(self, width: int, height: int) -> Box:
+        """Return the part of its picture, which is so large, that shows it and a margin."""
+        margin = MARGIN * self.size
+        left, top = (max(0, round(start - margin)) for start in self.box[:2])
+        right = min(width, round(self.box[0] + self.box[2] + margin))
+        bottom = min(height, round(self.box[1] + self.box[3] + margin))
+        return Box(left, top, right - left, bottom - top)
+
+
+@dataclass(frozen=True)
+class LandmarksCase(Case):
+    """One object, cut out, to be found in a picture of others like it."""
+
+    reference: Instance
+    part: Box  # of the reference's picture
+    targets: tuple[Instance, ...]  # all in the same picture
+
+
+class LandmarksBenchmark(Benchmark):
+    """Marked points, carried to another object of the same kind by the matches.
+
+    A picture may show several: the answer is measured against the one that it is nearest to.
+    The numbers are means over the sets, because the faces are many more cases than all others.
+    """
+
+    name = 'landmarks'
+    title = 'Marked points carried to another face or animal: share that arrives, misses included.'
+    folders = (FACES, WILLOW, MMPOSE)
+    default_methods = ('default', 'plain', 'sew', 'sew+nop', 'uniform', 'shuffled', 'sift')
+    main_metric = 'pck_10'
+    stratified = True  # most sets are a single pair, which no draw may leave out
+
+    def find_cases(self) -> Iterable[LandmarksCase]:
+        """Return each object with each other picture of its set that shows some of its points."""
+        for folder, instances in self._sets():
+            by_picture: dict[Path, list[Instance]] = {}
+            for instance in instances:
+                by_picture.setdefault(instance.path, []).append(instance)
+            sizes = {path: read_image(path).shape[1::-1] for path in by_picture}
+            for path, other in permutations(by_picture, 2):
+                names = [one.relative_to(folder).as_posix() for one in (path, other)]
+                pair = f'{folder.name}/{"-".join(sorted(names))}'
+                for number, reference in enumerate(by_picture[path]):
+                    name = f'{folder.name}/{names[0]}#{number}-{names[1]}'
+                    part = reference.cut_out(*sizes[path])
+                    targets = tuple(
+                        one for one in by_picture[other] if places_on(one, reference)[0]
+                    )
+                    # The networks refuse a reference that is smaller.
+                    if targets and min(part.width, part.height) >= SMALLEST_SIDE:
+                        yield LandmarksCase(
+                            name, pair, pair, folder.name, reference, part, targets
+                        )
+
+    def _sets(self) -> Iterator[tuple[Path, list[Instance]]]:
+        """Return the folders of the sets, and the objects in each."""
+        sources: list[tuple[Path, str, Reader]] = [
+            (self.data / FACES, '*.xml', read_dlib),
+            (self.data / WILLOW, '*.mat', read_willow),
+        ]
+        for folder in sorted((self.data / MMPOSE).glob('*')):
+            sources.append((folder, '*.json', read_coco))
+        for folder, pattern, reader in sources:
+            files = sorted(folder.glob(pattern))
+            yield folder, [one for file in files for one in read_checked(file, reader)]
+
+    def measure(self, case: LandmarksCase, method: Method, workbench: Workbench) -> Record:
+        """Carry the points by the best view, believed or not, and compare them with the truth."""
+        reference, image = pictures(case)
+        answer = workbench.match(method, reference, image)
+        default, local = (
+            misses(carried(case, answer, image, method, mode), case)
+            for mode in (GuideOptions.landmark_mode, 'local')
+        )
+        return {
+            **pck_scores('', default),
+            **pck_scores('local_', local),
+            **pck_scores('chance_', misses(blind_places(case, image), case)),
+            'error': typical(default),
+            'accepted': answer.accepted,
+            'matches': len(answer.correspondences),
+            'agreeing': int(answer.evidence.inliers.sum()),
+        }
+
+    def summarise(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return the shares of points that arrived, as the mean over the sets and for each set."""
+        by_set: dict[str, list[Record]] = {}
+        for record in records:
+            by_set.setdefault(record['group'], []).append(record)
+        names = [f'{kind}pck_{name}' for kind in ('', 'local_', 'chance_') for name in TOLERANCES]
+        means = {
+            group: {
+                name: sum(record[name] for record in of_set) / len(of_set)
+                for name in (*names, 'accepted')
+            }
+            for group, of_set in by_set.items()
+        }
+        metrics = {
+            name: sum(of_set[name] for of_set in means.values()) / len(means)
+            for name in (*names, 'accepted')
+        }
+        for group, of_set in means.items():
+            metrics[f'{self.main_metric}_{group}'] = of_set[self.main_metric]
+            metrics[f'chance_{self.main_metric}_{group}'] = of_set[f'chance_{self.main_metric}']
+        return metrics
+
+    def quality(self, record: Record) -> float:
+        """Return the nearer the points are the better."""
+        return -float(record['error'])
+
+    def picture(self, case: LandmarksCase, method: Method, workbench: Workbench) -> np.ndarray:
+        """Draw the matches, and below them lines from where points came to where they belong."""
+        reference, image = pictures(case)
+        answer = workbench.match(method, reference, image)
+        found = carried(case, answer, image, method, GuideOptions.landmark_mode)
+        above = draw_answer(method, workbench, reference, image)
+        canvas, (panel,) = arrange([image.pixels], above.shape[1])
+        index, places = places_on(nearest_target(found, case), case.reference)
+        ends = warp_points(panel.from_image, places)
+        starts = warp_points(panel.from_image, found[index])
+        known = np.isfinite(starts).all(axis=1)
+        for start, end in zip(whole(starts[known]), whole(ends[known]), strict=True):
+            draw_line(panel.pixels, start, end, SKY, 1)
+        for start in starts[known]:
+            draw_diamond(panel.pixels, start, panel.text_size // 2)
+        for end in whole(ends):
+            draw_dot(panel.pixels, end, SKY, panel.text_size)
+        return stacked([above, canvas, legend(canvas.shape[1], entries(panel.text_size))])
+
+
+def pictures(case: LandmarksCase) -> tuple[Picture, Picture]:
+    """Read both pictures; the first is cut to the object."""
+    path, part, target = case.reference.path, case.part, case.targets[0].path
+    name = f'{path} {part.left},{part.top} {part.width}x{part.height}'
+    cut = np.ascontiguousarray(part.part_of(read_image(path)))
+    return Picture(name, cut), Picture(str(target), read_image(target))
+
+
+def entries(size: int) -> list[Entry]:
+    """Return what the marks of points mean."""
+    came, belongs = empty_symbol(size), empty_symbol(size)
+    middle = size, came.shape[0] // 2
+    draw_diamond(came, np.array(middle), size // 2)
+    draw_dot(belongs, middle, SKY, size)
+    return [(came, 'where a point came'), (belongs, 'where it belongs')]
+
+
+# What becomes of the points
+
+
+def marked(case: LandmarksCase) -> np.ndarray:
+    """Return the points of the reference, in pixels of what was cut out: N x 2."""
+    corner = case.part.left, case.part.top
+    return np.array([[point.x, point.y] for point in case.reference.points]) - corner
+
+
+def carried(
+    case: LandmarksCase, answer: Answer, image: Picture, method: Method, mode: str
+) -> np.ndarray:
+    """Return where the points of the reference come to lie in the image: N x 2; NaN: nowhere."""
+    evidence = answer.evidence
+    # Without checks it is a view that no camera has: a part would be behind it.
+    if evidence.reference_to_image is None or not evidence.checks:
+        return np.full((len(case.reference.points), 2), np.nan)
+    points = tuple(
+        Landmark(point.name, *place)
+        for point, place in zip(case.reference.points, marked(case).tolist(), strict=True)
+    )
+    # As if it were believed: others of a kind are rarely so alike that the pipeline would.
+    verdict = Verdict(Status.OK, '', evidence.inliers, evidence.reference_to_image, 1.0)
+    placed = place_landmarks(
+        points,
+        answer.correspondences,
+        verdict,
+        image.box.width,
+        image.box.height,
+        mode,
+        method.options.limits.reprojection_error,
+    )
+    return np.array([[point.x, point.y] for point in placed])
+
+
+def blind_places(case: LandmarksCase, image: Picture) -> np.ndarray:
+    """Return the same places of the image as the points have in the reference, for comparison."""
+    scale = np.array([image.box.width, image.box.height]) / (case.part.width, case.part.height)
+    # Pixel centres are integers, so both pictures begin at -0.5.
+    return (marked(case) + 0.5) * scale - 0.5
+
+
+def misses(found: np.ndarray, case: LandmarksCase) -> np.ndarray:
+    """Return how far points are from their places on the nearest object, in sizes of that."""
+    return min((misses_on(one, found, case) for one in case.targets), key=typical)
+
+
+def nearest_target(found: np.ndarray, case: LandmarksCase) -> Instance:
+    """Return the object that points are nearest to."""
+    return min(case.targets, key=lambda one: typical(misses_on(one, found, case)))
+
+
+def misses_on(target: Instance, found: np.ndarray, case: LandmarksCase) -> np.ndarray:
+    """Return how far points are from their places on an object, in sizes of it; NaN: nowhere."""
+    index, places = places_on(target, case.reference)
+    return np.linalg.norm(found[index] - places, axis=1) / target.size
+
+
+def places_on(target: Instance, reference: Instance) -> tuple[list[int], np.ndarray]:
+    """Return which points of the reference another object has too, and where."""
+    places = {point.name: (point.x, point.y) for point in target.points}
+    both = [
+        (index, places[point.name])
+        for index, point in enumerate(reference.points)
+        if point.name in places
+    ]
+    return [index for index, _ in both], np.array([place for _, place in both])
+
+
+def typical(distances: np.ndarray) -> float:
+    """Return the median; what is nowhere is infinitely far."""
+    return float(np.median(np.nan_to_num(distances, nan=np.inf)))
+
+
+def pck_scores(prefix: str, distances: np.ndarray) -> dict[str, float]:
+    """Return the shares of points that are near enough to their place."""
+    return {
+        f'{prefix}pck_{name}': share_within(distances, tolerance)
+        for name, tolerance in TOLERANCES.items()
+    }
+
+
+# Files
+
+
+Reader = Callable[[Path], Iterable[Instance]]
+
+
+def read_checked(file: Path, reader: Reader) -> list[Instance]:
+    """Return the objects that a file describes, or say that it is broken."""
+    try:
+        return [one for one in reader(file) if one.size > 0]
+    except (OSError, SyntaxError, LookupError, TypeError, ValueError, MatReadError) as error:
+        raise UserError(
+            f'{file} does not describe points: {type(error).__name__}: {error}'
+        ) from None
+
+
+def read_dlib(file: Path) -> Iterator[Instance]:
+    """Read the XML of dlib, in which each box has the parts of a face."""
+    for image in ElementTree.parse(file).iter('image'):
+        for box in image.iter('box'):
+            left, top, width, height = (
+                float(box.attrib[side]) for side in ('left', 'top', 'width', 'height')
+            )
+            points = tuple(
+                Landmark(part.attrib['name'], float(part.attrib['x']), float(part.attrib['y']))
+                for part in box.iter('part')
+            )
+            yield Instance(file.parent / image.attrib['file'], (left, top, width, height), points)
+
+
+def read_willow(file: Path) -> Iterator[Instance]:
+    """Read a file of the WILLOW-ObjectClass set, which belongs to the picture of its name."""
+    kind = file.stem.rstrip('_0123456789')  # the points of a car are not those of a duck
+    places = np.asarray(loadmat(file)['pts_coord'], np.float64).T - 1  # MATLAB counts from 1
+    points = tuple(
+        Landmark(f'{kind} {number}', x, y) for number, (x, y) in enumerate(places.tolist())
+    )
+    # It has no box, but its points are spread over the whole object.
+    left, top = places.min(axis=0).tolist()
+    width, height = np.ptp(places, axis=0).tolist()
+    yield Instance(file.with_suffix('.png'), (left, top, width, height), points)
+
+
+def read_coco(file: Path) -> Iterator[Instance]:
+    """Read the JSON of COCO; points are the same if their names are, whatever the animal."""
+    content = json.loads(file.read_text(encoding='utf-8'))
+    files = {image['id']: file.parent / image['file_name'] for image in content['images']}
+    names = {kind['id']: kind['keypoints'] for kind in content['categories']}
+    for one in content['annotations']:
+        places = np.reshape(one['keypoints'], (-1, 3)).tolist()
+        points = tuple(
+            Landmark(name, x, y)
+            for name, (x, y, visibility) in zip(names[one['category_id']], places, strict=True)
+            if visibility == VISIBLE
+        )
+        left, top, width, height = map(float, one['bbox'])
+        yield Instance(files[one['image_id']], (left, top, width, height), points)

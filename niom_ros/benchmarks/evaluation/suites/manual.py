@@ -1,0 +1,257 @@
+"""manual: drawings of assembly manuals, to be found where a camera sees them on paper."""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+import random
+
+import cv2
+import numpy as np
+
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import of_group
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import share
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.metrics import upper_bound
+from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.benchmarks.evaluation.suites.answers import answer_record
+from niom_ros.benchmarks.evaluation.suites.answers import error_or_infinity
+from niom_ros.benchmarks.evaluation.suites.answers import wrong_share
+from niom_ros.benchmarks.evaluation.suites.paper import fitted
+from niom_ros.benchmarks.evaluation.suites.paper import FRAME
+from niom_ros.benchmarks.evaluation.suites.paper import on_white
+from niom_ros.benchmarks.evaluation.suites.paper import photographed
+from niom_ros.benchmarks.evaluation.suites.paper import placed
+from niom_ros.benchmarks.evaluation.suites.paper import sheet_of
+from niom_ros.benchmarks.evaluation.suites.paper import thickened
+from niom_ros.benchmarks.evaluation.suites.paper import view_of_page
+from niom_ros.benchmarks.evaluation.suites.paper import view_of_sheet
+from niom_ros.benchmarks.evaluation.suites.sketch import random_view
+from niom_ros.benchmarks.evaluation.suites.sketch import STANDARD
+from niom_ros.images.decoding import read_image
+
+IKEA = 'drawing/ikea'
+
+WARPED = 'warped'
+THICKER = 'thicker'
+PHOTOGRAPHED = 'photographed'
+PART_OF_A_PAGE = 'part_of_a_page'
+OTHER_PRODUCT = 'other_product'
+TO_FIND = (WARPED, THICKER, PHOTOGRAPHED, PART_OF_A_PAGE)
+
+OTHERS_SHOWN = 2  # drawings of other products that each drawing is looked for in
+OTHERS_AROUND = 6  # on a page, as far as there is room
+
+PAGE = (1800, 1272)  # pixels; two pages of an open manual, with the sides of an A4 sheet
+OF_PAGE = (0.35, 0.6)  # of the width of the page: the longer side of a drawing
+OTHER_OF_PAGE = (0.2, 0.4)
+GAP = 0.02  # of the width of the page, between drawings
+TRIES = 200
+
+Rectangle = tuple[int, int, int, int]
+"""Left, top, width and height in pixels."""
+
+
+@dataclass(frozen=True)
+class ManualCase(Case):
+    """A drawing, and which drawings of other products the camera sees, if any."""
+
+    drawing: Path
+    others: tuple[Path, ...] = ()
+
+
+class ManualBenchmark(Benchmark):
+    """Asks how often a drawing of a manual is found on paper, and claimed where it is not.
+
+    The masks of the data set mark the parts of furniture on whole pages, which are not there;
+    they are not used.
+    """
+
+    name = 'manual'
+    title = 'Drawings of manuals found on paper: share within 10 and 20 px of mean corner error.'
+    folders = (IKEA,)
+    default_methods = ('default', 'ink', 'plain', 'sew', 'sift', 'orb')
+    main_metric = 'success_10px_photographed'
+
+    def find_cases(self) -> Iterator[ManualCase]:
+        """Return the first and the last drawing of each product, in each setting."""
+        products = drawings_by_product(self.data / IKEA)
+        for product, steps in products.items():
+            others = [step for name in products if name != product for step in products[name]]
+            for step in dict.fromkeys((steps[0], steps[-1])):
+                pair = f'{product}/{step.parent.name}'
+                strangers = random.Random(f'{self.seed} {pair}').sample(others, len(others))
+                for group in (WARPED, THICKER, PHOTOGRAPHED):
+                    yield ManualCase(f'{pair}/{group}', pair, product, group, step)
+                if not strangers:
+                    continue
+                around = tuple(strangers[: 2 * OTHERS_AROUND])
+                name = f'{pair}/{PART_OF_A_PAGE}'
+                yield ManualCase(name, pair, product, PART_OF_A_PAGE, step, around)
+                for other in of_different_products(strangers)[:OTHERS_SHOWN]:
+                    name = f'{pair}/{OTHER_PRODUCT}/{product_of(other)}/{other.parent.name}'
+                    yield ManualCase(name, pair, product, OTHER_PRODUCT, step, (other,))
+
+    def pictures(self, case: ManualCase) -> tuple[Picture, Picture, np.ndarray | None]:
+        """Return the drawing, the camera image, and where points of the first are in it."""
+        drawing = read_image(case.drawing)
+        chance = np.random.default_rng([self.seed, *case.name.encode()])
+        truth: np.ndarray | None
+        if case.group == PHOTOGRAPHED:
+            image, truth = photo_of(drawing, chance)
+        elif case.group == OTHER_PRODUCT:
+            image, _ = photo_of(read_image(case.others[0]), chance)
+            truth = None
+        elif case.group == PART_OF_A_PAGE:
+            page, to_page = page_with(drawing, map(read_image, case.others), chance)
+            to_frame = view_of_page(*PAGE, chance)
+            image, truth = on_white(page, to_frame), to_frame @ to_page
+        else:
+            truth = random_view(*FRAME, STANDARD, chance) @ fitted(*drawing.shape[1::-1])
+            drawn = thickened(drawing, chance) if case.group == THICKER else drawing
+            image = on_white(drawn, truth)
+        return (
+            Picture(str(case.drawing), drawing),
+            Picture(f'{case.drawing} {case.name} {self.seed}', image),
+            truth,
+        )
+
+    def measure(self, case: ManualCase, method: Method, workbench: Workbench) -> Record:
+        """Compare the found homography with the true one, if there is one."""
+        reference, image, truth = self.pictures(case)
+        return answer_record(workbench.match(method, reference, image), reference, truth)
+
+    def summarise(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return the shares of drawings that were found, for each setting on its own.
+
+        The guess is the best view that a method had, whether or not it believed in it.
+        """
+        metrics = {}
+        for group in TO_FIND:
+            chosen = of_group(records, group)
+            errors = [error_or_infinity(record) for record in chosen]
+            metrics[f'success_10px_{group}'] = share(error < 10 for error in errors)
+            metrics[f'success_20px_{group}'] = share(error < 20 for error in errors)
+            metrics[f'guess_10px_{group}'] = share(guess_error(record) < 10 for record in chosen)
+            metrics[f'wrong_accepted_{group}'] = wrong_share(chosen)
+        strangers = of_group(records, OTHER_PRODUCT)
+        claims = [bool(record['accepted']) for record in strangers]
+        metrics['false_accept'] = share(claims)
+        metrics['false_accept_upper'] = upper_bound(sum(claims), len(claims))
+        return metrics
+
+    def quality(self, record: Record) -> float:
+        """Return the smaller the error the better; a right refusal is not worth a picture."""
+        if record['group'] == OTHER_PRODUCT and not record['accepted']:
+            return float('nan')
+        return -error_or_infinity(record)
+
+    def picture(self, case: ManualCase, method: Method, workbench: Workbench) -> np.ndarray:
+        """Draw the matches and both outlines."""
+        return draw_answer(method, workbench, *self.pictures(case))
+
+
+def guess_error(record: Record) -> float:
+    """Return the error of the best view, whether or not it was believed."""
+    return float('inf') if record['best_error'] is None else record['best_error']
+
+
+def drawings_by_product(folder: Path) -> dict[str, list[Path]]:
+    """Return the drawings of each product in the order of its steps."""
+    products: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob('*/*/step_*/*.png'), key=step_order):
+        products.setdefault(product_of(path), []).append(path)
+    return products
+
+
+def product_of(drawing: Path) -> str:
+    """Return the product that a drawing is of: Chair/stig/step_1/step_1.png."""
+    return drawing.parts[-3]
+
+
+def step_order(drawing: Path) -> tuple[str, int, str]:
+    """Return by what drawings are sorted: step 10 comes after step 9."""
+    number = drawing.parent.name.removeprefix('step_')
+    return product_of(drawing), int(number) if number.isdigit() else -1, str(drawing)
+
+
+def of_different_products(drawings: Iterable[Path]) -> list[Path]:
+    """Return the first drawing of each product, in the order given."""
+    firsts: dict[str, Path] = {}
+    for drawing in drawings:
+        firsts.setdefault(product_of(drawing), drawing)
+    return list(firsts.values())
+
+
+def photo_of(drawing: np.ndarray, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return a photo of a sheet with a drawing, and where points of the drawing are in it."""
+    sheet, to_sheet = sheet_of(drawing)
+    height, width = sheet.shape[:2]
+    to_frame = view_of_sheet(width, height, chance)
+    return photographed(sheet, to_frame, chance), to_frame @ to_sheet
+
+
+# Pages with several drawings
+
+
+def page_with(
+    drawing: np.ndarray, others: Iterable[np.ndarray], chance: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a page with a drawing somewhere among others, and where its points are on it."""
+    page = np.full((PAGE[1], PAGE[0], 3), 255, np.uint8)
+    place = free_place(drawing, OF_PAGE, [], chance)
+    assert place is not None  # on an empty page there is room
+    taken = [place]
+    print_onto(page, drawing, place)
+    for other in others:
+        if len(taken) <= OTHERS_AROUND and (
+            free := free_place(other, OTHER_OF_PAGE, taken, chance)
+        ):
+            taken.append(free)
+            print_onto(page, other, free)
+    left, top, width, _ = place
+    return page, placed(width / drawing.shape[1], left, top)
+
+
+def free_place(
+    drawing: np.ndarray,
+    sizes: tuple[float, float],
+    taken: Sequence[Rectangle],
+    chance: np.random.Generator,
+) -> Rectangle | None:
+    """Return a place on the page where a drawing covers no other, if one is found soon."""
+    height, width = drawing.shape[:2]
+    for _ in range(TRIES):
+        scale = chance.uniform(*sizes) * PAGE[0] / max(width, height)
+        size = np.round(np.array([width, height]) * scale).astype(int)
+        left, top = (int(chance.integers(0, room + 1)) for room in np.array(PAGE) - size)
+        place = left, top, int(size[0]), int(size[1])
+        if not any(touch(place, other) for other in taken):
+            return place
+    return None
+
+
+def touch(one: Rectangle, other: Rectangle) -> bool:
+    """Tell whether there is less than a gap between two places."""
+    gap = GAP * PAGE[0]
+    return all(
+        one[axis] < other[axis] + other[axis + 2] + gap
+        and other[axis] < one[axis] + one[axis + 2] + gap
+        for axis in (0, 1)
+    )
+
+
+def print_onto(page: np.ndarray, drawing: np.ndarray, place: Rectangle) -> None:
+    """Draw a drawing onto a page, shrunk to its place."""
+    left, top, width, height = place
+    shrinks = width < drawing.shape[1]
+    smaller = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    page[top : top + height, left : left + width] = cv2.resize(
+        drawing, (width, height), interpolation=smaller
+    )

@@ -1,0 +1,77 @@
+"""What people listed in photos of scenes: which objects there are, and where."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from niom_ros.core.errors import UserError
+from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.scene import MarkedObject
+
+VOC = 'scenes/voc100'
+CARTUCHO = 'scenes/cartucho85'
+
+# Pascal VOC's names for what COCO, and with it the detectors, call otherwise.
+COCO_NAMES = {
+    'aeroplane': 'airplane',
+    'diningtable': 'dining table',
+    'motorbike': 'motorcycle',
+    'pottedplant': 'potted plant',
+    'sofa': 'couch',
+    'tvmonitor': 'tv',
+}
+
+
+def read_voc(path: Path) -> tuple[MarkedObject, ...]:
+    """Return the objects of an XML file of Pascal VOC, with COCO's names."""
+    try:
+        return tuple(
+            MarkedObject(coco_name(text_of(entry, 'name')), area_of(entry))
+            for entry in ElementTree.parse(path).getroot().iter('object')
+        )
+    except (OSError, ValueError, ElementTree.ParseError) as error:
+        raise UserError(f'{path} is no XML file of Pascal VOC ({error}): fetch it again') from None
+
+
+def text_of(entry: ElementTree.Element, tag: str) -> str:
+    """Return what an element says."""
+    text = entry.findtext(tag)
+    if text is None:
+        raise ValueError(f'an object has no {tag}')
+    return text.strip()
+
+
+def area_of(entry: ElementTree.Element) -> Area:
+    """Return the box of an object; VOC counts pixels from 1 and names the outermost ones."""
+    left, top, right, bottom = (
+        float(text_of(entry, f'bndbox/{side}')) - 1 for side in ('xmin', 'ymin', 'xmax', 'ymax')
+    )
+    return Area(left - 0.5, top - 0.5, right + 0.5, bottom + 0.5)
+
+
+def read_labels(path: Path) -> frozenset[str]:
+    """Return the names in a text file with a line 'name left top right bottom' for each object."""
+    try:
+        lines = path.read_text(encoding='utf-8').splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f'{path} is no list of objects ({error}): fetch it again') from None
+    return frozenset(coco_name(line.split()[0]) for line in lines if line.split())
+
+
+def coco_name(label: str) -> str:
+    """Return what COCO calls an object of Pascal VOC."""
+    return COCO_NAMES.get(label, label)
+
+
+def labels_of(objects: tuple[MarkedObject, ...]) -> frozenset[str]:
+    """Return the names of objects, each once."""
+    return frozenset(marked.label for marked in objects)
+
+
+def overlap(one: Area, other: Area) -> float:
+    """Return the common part of two boxes as a share of both together."""
+    width = min(one.right, other.right) - max(one.left, other.left)
+    height = min(one.bottom, other.bottom) - max(one.top, other.top)
+    if width <= 0 or height <= 0:
+        return 0.0
+    common = width * height
+    return common / (one.width * one.height + other.width * other.height - common)

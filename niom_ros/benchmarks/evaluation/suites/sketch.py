@@ -1,0 +1,163 @@
+"""sketch: a contour drawing by a person, to be found in the photo that it was drawn from."""
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+import math
+from pathlib import Path
+
+import cv2
+import numpy as np
+from scipy.io import loadmat
+from scipy.io.matlab import MatReadError
+
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import of_group
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import share
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.benchmarks.evaluation.suites.answers import answer_record
+from niom_ros.benchmarks.evaluation.suites.answers import error_or_infinity
+from niom_ros.benchmarks.evaluation.suites.answers import wrong_share
+from niom_ros.core.errors import UserError
+from niom_ros.images.decoding import read_image
+from niom_ros.matching.geometry import Box
+
+BSDS = 'drawing/bsds'
+STANDARD = 'standard'
+HARDER = ('rotated', 'scaled', 'cluttered')
+SETTINGS = (STANDARD, *HARDER)
+
+CORNER_SHIFT = 0.12  # of width and height
+TILT = 10.0  # degrees either way
+SCALE = 0.85
+ANY_SCALE = (0.4, 1.6)
+SHARE_OF_FRAME = (0.2, 1.0)  # that the photo fills among clutter
+
+
+@dataclass(frozen=True)
+class SketchCase(Case):
+    """A photo with its drawing, and how the camera sees it."""
+
+    photo: Path
+    drawing: Path
+    clutter: Path  # another photo
+
+
+class SketchBenchmark(Benchmark):
+    """Asks how often a drawing finds its object."""
+
+    name = 'sketch'
+    title = 'Contour drawings found in the photo: share within 10 and 20 px of mean corner error.'
+    folders = (BSDS,)
+    default_methods = ('default', 'ink', 'plain', 'sew', 'uniform', 'shuffled', 'sift', 'orb')
+    main_metric = 'success_10px'
+
+    def find_cases(self) -> Iterable[SketchCase]:
+        """Return each photo that has a drawing, in each setting."""
+        photos = sorted((self.data / BSDS).glob('*.jpg'))
+        photos = [photo for photo in photos if photo.with_suffix('.mat').is_file()]
+        for index, photo in enumerate(photos):
+            clutter = photos[(index + len(photos) // 2) % len(photos)]
+            for group in SETTINGS:
+                drawing = photo.with_suffix('.mat')
+                name = f'{photo.stem}/{group}'
+                unit = series_of(photo)
+                yield SketchCase(name, photo.stem, unit, group, photo, drawing, clutter)
+
+    def pictures(self, case: SketchCase) -> tuple[Picture, Picture, np.ndarray]:
+        """Return the drawing, the camera image, and where points of the first are in it."""
+        drawing, photo = drawing_of(case.drawing), read_image(case.photo)
+        random = np.random.default_rng([self.seed, *case.name.encode()])
+        height, width = photo.shape[:2]
+        truth = random_view(width, height, case.group, random)
+        if case.group == 'cluttered':
+            behind = cv2.resize(read_image(case.clutter), (width, height))
+            image = cv2.warpPerspective(
+                photo, truth, (width, height), dst=behind.copy(), borderMode=cv2.BORDER_TRANSPARENT
+            )
+        else:
+            image = cv2.warpPerspective(
+                photo, truth, (width, height), borderMode=cv2.BORDER_REFLECT_101
+            )
+        return (
+            Picture(str(case.drawing), drawing),
+            Picture(f'{case.photo} {case.group} {self.seed}', image),
+            truth,
+        )
+
+    def measure(self, case: SketchCase, method: Method, workbench: Workbench) -> Record:
+        """Compare the found homography with the true one."""
+        reference, image, truth = self.pictures(case)
+        return answer_record(workbench.match(method, reference, image), reference, truth)
+
+    def summarise(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return the shares of drawings that were found, for each setting on its own."""
+        metrics = {}
+        for group in SETTINGS:
+            chosen = of_group(records, group)
+            suffix = '' if group == STANDARD else f'_{group}'
+            errors = [error_or_infinity(record) for record in chosen]
+            metrics[f'success_10px{suffix}'] = share(error < 10 for error in errors)
+            metrics[f'success_20px{suffix}'] = share(error < 20 for error in errors)
+            metrics[f'wrong_accepted{suffix}'] = wrong_share(chosen)
+        return metrics
+
+    def quality(self, record: Record) -> float:
+        """Return the smaller the error the better."""
+        return -error_or_infinity(record)
+
+    def picture(self, case: SketchCase, method: Method, workbench: Workbench) -> np.ndarray:
+        """Draw the matches and both outlines."""
+        reference, image, truth = self.pictures(case)
+        return draw_answer(method, workbench, reference, image, truth)
+
+
+def series_of(path: Path) -> str:
+    """Return the series that a BSDS picture is from: 108005 and 108070 show the same tigers."""
+    return f'bsds series {path.stem[:-3]}'
+
+
+def drawing_of(path: Path) -> np.ndarray:
+    """Return what the most thorough annotator of a BSDS photo drew, black on white."""
+    try:
+        annotators = loadmat(path)['groundTruth'][0]
+        boundaries = [annotator['Boundaries'][0, 0] for annotator in annotators]
+    except (MatReadError, NotImplementedError, LookupError, TypeError, ValueError) as error:
+        raise UserError(
+            f'{path} is no BSDS file of boundaries ({error}): fetch it again'
+        ) from None
+    ink = max(boundaries, key=np.count_nonzero).astype(np.uint8)
+    ink = cv2.dilate(ink, np.ones((2, 2), np.uint8))
+    paper = np.where(ink > 0, 0, 255).astype(np.uint8)
+    return cv2.cvtColor(cv2.GaussianBlur(paper, (3, 3), 0.8), cv2.COLOR_GRAY2RGB)
+
+
+def random_view(width: int, height: int, setting: str, random: np.random.Generator) -> np.ndarray:
+    """Return a homography from a picture to a camera image of the same size.
+
+    Each corner moves, then the whole turns and shrinks about the centre. By how much depends on
+    the setting.
+    """
+    corners = Box(0, 0, width, height).corners()
+    size = np.array([width, height])
+    moved = corners + random.uniform(-CORNER_SHIFT, CORNER_SHIFT, (4, 2)) * size
+    bent = cv2.getPerspectiveTransform(corners.astype(np.float32), moved.astype(np.float32))
+    angle = random.uniform(-TILT, TILT)
+    scale, shift = SCALE, np.zeros(2)
+    if setting == 'rotated':
+        angle = random.uniform(0, 360)
+    elif setting == 'scaled':
+        scale = math.exp(random.uniform(*np.log(ANY_SCALE)))
+    elif setting == 'cluttered':
+        scale = math.sqrt(random.uniform(*SHARE_OF_FRAME))
+        shift = random.uniform(-0.5, 0.5, 2) * (1 - scale) * size
+    centre = (size - 1) / 2
+    turned = np.eye(3)
+    turned[:2] = cv2.getRotationMatrix2D(tuple(centre), angle, scale)
+    turned[:2, 2] += shift
+    return turned @ bent

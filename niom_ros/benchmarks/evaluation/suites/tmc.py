@@ -1,0 +1,373 @@
+"""tmc: parts of one animal's face are sought in another's, and from there in the first one again.
+
+The paper calls it Triangular Matching Consistency. C is A, a little enlarged; B is another animal.
+Direct matches A-C that agree with one homography are compared with matches that take the way
+A-B-C, of which none is removed.
+
+The paper's own numbers (rmse, pck, recall) compare each point with the nearest one, whichever it
+is: the more direct matches there are, the more of pure chance counts as right; chance_pck_05 says
+how much. The numbers called paired follow each point of A through B and compare where it ends with
+where the enlargement truly puts it.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import asdict
+from dataclasses import dataclass
+from itertools import pairwise
+from itertools import permutations
+from operator import itemgetter
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from niom_ros.benchmarks.classical import ClassicalFeatures
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark
+from niom_ros.benchmarks.evaluation.benchmark import Case
+from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.metrics import chance_pck
+from niom_ros.benchmarks.evaluation.metrics import consistency
+from niom_ros.benchmarks.evaluation.metrics import nearest_distances
+from niom_ros.benchmarks.evaluation.metrics import one_hop
+from niom_ros.benchmarks.evaluation.metrics import paired_errors
+from niom_ros.benchmarks.evaluation.metrics import share_within
+from niom_ros.core.homographies import warp_points
+from niom_ros.images.decoding import read_image
+from niom_ros.matching.features import Features
+from niom_ros.pictures.lettering import banner
+from niom_ros.pictures.lettering import Entry
+from niom_ros.pictures.marks import draw_dot
+from niom_ros.pictures.marks import draw_line
+from niom_ros.pictures.marks import SKY
+from niom_ros.pictures.marks import SLATE
+from niom_ros.pictures.marks import VERMILLION
+from niom_ros.pictures.marks import whole
+from niom_ros.pictures.matches import arrange
+from niom_ros.pictures.matches import empty_symbol
+from niom_ros.pictures.matches import framed
+from niom_ros.pictures.matches import MAX_LINES
+from niom_ros.pictures.matches import symbol_area
+from niom_ros.pictures.matches import write_label
+
+AFHQ = 'afhq'
+CLASSES = ('cat', 'dog', 'wild')
+GROUPS = (*CLASSES, 'cat_dog', 'dog_wild', 'cat_wild')
+ENLARGEMENT = 1 / 0.9
+# From positions in A to positions in C, both from 0 to 1.
+A_TO_C = np.array(
+    [
+        [ENLARGEMENT, 0, (1 - ENLARGEMENT) / 2],
+        [0, ENLARGEMENT, (1 - ENLARGEMENT) / 2],
+        [0, 0, 1],
+    ]
+)
+BLIND_POINTS = 10_000
+SHOWN_TOLERANCE = 0.10  # of the picture's size
+METRICS = (
+    'rmse',
+    'pck_01',
+    'pck_05',
+    'pck_10',
+    'recall_01',
+    'recall_05',
+    'recall_10',
+    'paired_pck_05',  # share of the points of A that come through B to their true place
+    'paired_pck_10',
+    'paired_recall_05',  # share of the direct points near which such a point arrives
+    'paired_recall_10',
+    'chance_pck_05',
+    'weighted',  # share of the matchings in which weights acted
+)
+
+
+@dataclass(frozen=True)
+class TmcCase(Case):
+    """Two animals; the third picture is the first one enlarged."""
+
+    a: Path
+    b: Path
+
+
+@dataclass(frozen=True)
+class Direct:
+    """The matches A-C that agree, and what blind points would reach against them."""
+
+    c: np.ndarray  # N x 2, from 0 to 1
+    matches: int  # before those that disagree were removed
+    chance: float
+
+
+@dataclass(frozen=True)
+class OneHop:
+    """Matches A-B and B-C that meet in B, row by row; positions from 0 to 1."""
+
+    a: np.ndarray
+    b_in: np.ndarray
+    b_out: np.ndarray
+    c: np.ndarray
+    matches_ab: int
+    matches_bc: int
+    weighted: float  # share of the two in which weights acted
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Return how far from its true place in C each point of A came."""
+        return paired_errors(self.a, self.c, A_TO_C)
+
+
+class TmcBenchmark(Benchmark):
+    """Asks how well parts of one animal are found in another."""
+
+    name = 'tmc'
+    title = 'Faces of animals: share of points that come back from a detour over another animal.'
+    folders = (AFHQ,)
+    default_methods = ('plain', 'sew', 'uniform', 'shuffled', 'sew+nop', 'sift')
+    main_metric = 'paired_pck_10'
+    beliefs_count = False
+
+    def find_cases(self) -> Iterable[TmcCase]:
+        """Return every ordered pair of one class, and every pair of two classes once.
+
+        Across classes both orders would take half as long again; so the two take turns at being A,
+        and each picture is A about equally often.
+        """
+        found = [
+            (kind, file)
+            for kind in CLASSES
+            for file in sorted((self.data / AFHQ / kind).glob('*.jpg'))
+        ]
+        for (i, (kind_a, a)), (j, (kind_b, b)) in permutations(enumerate(found), 2):
+            if kind_a == kind_b or (i < j) == ((i + j) % 2 == 0):
+                unit = f'{kind_a}/{a.stem}'
+                name = f'{unit}-{kind_b}/{b.stem}'
+                yield TmcCase(name, name, unit, group_of(kind_a, kind_b), a, b)
+
+    def measure(self, case: TmcCase, method: Method, workbench: Workbench) -> Record:
+        """Compare direct matches with those that go through another animal."""
+        a, b, c = triangle(case)
+        direct = direct_matches(workbench, method, a, c)
+        hop = hop_through(workbench, method, a, b, c)
+        found = asdict(consistency(direct.c, hop.c))
+        errors = hop.errors
+        return {
+            **found,
+            # Nothing found is as far as can be, sqrt(2); all numbers here end at 1.
+            'rmse': min(1.0, found['rmse']),
+            'paired_pck_05': share_within(errors, 0.05),
+            'paired_pck_10': share_within(errors, 0.10),
+            'paired_recall_05': recall_of_right(direct.c, hop.c, errors, 0.05),
+            'paired_recall_10': recall_of_right(direct.c, hop.c, errors, 0.10),
+            'chance_pck_05': direct.chance,
+            'weighted': hop.weighted,
+            'matches_ac': direct.matches,
+            'agreeing_ac': len(direct.c),
+            'matches_ab': hop.matches_ab,
+            'matches_bc': hop.matches_bc,
+            'joined': len(errors),
+        }
+
+    def summarise(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return the averages over all triangles, and over those of each group."""
+        values = np.array(list(map(itemgetter(*METRICS), records))).reshape(-1, len(METRICS))
+        groups = np.array([record['group'] for record in records])
+        chosen = {'': values, **{f'_{group}': values[groups == group] for group in GROUPS}}
+        return {
+            f'{name}{suffix}': float(value)
+            for suffix, part in chosen.items()
+            for name, value in zip(METRICS, average(part), strict=True)
+        }
+
+    def quality(self, record: Record) -> float:
+        """Return the more points come back to their place the better."""
+        return float(record['paired_pck_10'])
+
+    def picture(self, case: TmcCase, method: Method, workbench: Workbench) -> np.ndarray:
+        """Draw which points of A come through B to their place in C, and which do not."""
+        a, b, c = triangle(case)
+        hop = hop_through(workbench, method, a, b, c)
+        right = hop.errors <= SHOWN_TOLERANCE
+        canvas, panels = arrange([picture.pixels for picture in (a, b, c)], 1280)
+        ends = [
+            whole(
+                warp_points(panel.from_image, pixels_at(points, picture)) + panel.corner,
+            )
+            for panel, picture, points in (
+                (panels[0], a, hop.a),
+                (panels[1], b, hop.b_in),
+                (panels[1], b, hop.b_out),
+                (panels[2], c, hop.c),
+            )
+        ]
+        size = panels[0].text_size
+        # Those that went wrong first, so that the right ones are on top of them.
+        for wanted, colour in ((False, VERMILLION), (True, SKY)):
+            rows = np.flatnonzero(right == wanted)
+            for row in rows[np.linspace(0, len(rows) - 1, min(MAX_LINES, len(rows))).astype(int)]:
+                places = [points[row] for points in ends]
+                for start, end in pairwise(places):
+                    draw_line(canvas, start, end, colour, 1)
+                for place in places:
+                    draw_dot(canvas, place, colour, size)
+        for panel, name in zip(panels, 'ABC', strict=True):
+            height, width = panel.pixels.shape[:2]
+            write_label(panel, name, (0, height, width, height))
+        headline = f'{right.sum()} of {len(right)} come back'
+        matches = f'{hop.matches_ab} A-B, {hop.matches_bc} B-C'
+        paragraphs = [('method', method.name), ('matches', matches)]
+        note = f'within {SHOWN_TOLERANCE:.2f} of the size'
+        top = banner(canvas.shape[1], SLATE, headline, note, paragraphs, 1)
+        return framed(top, canvas, line_entries(size))
+
+
+def group_of(one: str, other: str) -> str:
+    """Return the group of a triangle with animals of these classes."""
+    return one if one == other else next(g for g in GROUPS if {*g.split('_')} == {one, other})
+
+
+def triangle(case: TmcCase) -> tuple[Picture, Picture, Picture]:
+    """Return A, B and C."""
+    a, b = (Picture(str(path), read_image(path)) for path in (case.a, case.b))
+    return a, b, Picture(f'{a.name} enlarged', enlarged(a.pixels))
+
+
+def enlarged(pixels: np.ndarray) -> np.ndarray:
+    """Return the inner part of a picture, as large as the whole."""
+    height, width = pixels.shape[:2]
+    stay = 1 - ENLARGEMENT  # the centre, which lies half a pixel before the middle of the size
+    matrix = np.array(
+        [
+            [ENLARGEMENT, 0, stay * (width - 1) / 2],
+            [0, ENLARGEMENT, stay * (height - 1) / 2],
+        ]
+    )
+    return cv2.warpAffine(pixels, matrix, (width, height))
+
+
+def direct_matches(workbench: Workbench, method: Method, a: Picture, c: Picture) -> Direct:
+    """Return the matches A-C that agree; they are the same for every B, so found once."""
+
+    def find() -> Direct:
+        answer = workbench.match(method, a, c)
+        points = positions(answer.correspondences.image_points[answer.evidence.inliers], c)
+        chance = chance_pck(points, 0.05, BLIND_POINTS, np.random.default_rng(0))
+        return Direct(points, len(answer.correspondences), chance)
+
+    return workbench.once(('tmc direct', method, a.name), find)
+
+
+def hop_through(
+    workbench: Workbench, method: Method, a: Picture, b: Picture, c: Picture
+) -> OneHop:
+    """Join the matches A-B with the matches B-C where they meet in B."""
+    a_to_b, b_to_c = workbench.match(method, a, b), workbench.match(method, b, c)
+    ab, bc = a_to_b.correspondences, b_to_c.correspondences
+    as_image, as_reference = features_of(workbench, method, b)
+    rows_ab, rows_bc = one_hop(
+        positions(ab.image_points, b),
+        descriptors_at(as_image, ab.image_points),
+        positions(bc.reference_points, b),
+        descriptors_at(as_reference, bc.reference_points),
+    )
+    return OneHop(
+        positions(ab.reference_points[rows_ab], a),
+        positions(ab.image_points[rows_ab], b),
+        positions(bc.reference_points[rows_bc], b),
+        positions(bc.image_points[rows_bc], c),
+        len(ab),
+        len(bc),
+        (a_to_b.weighted + b_to_c.weighted) / 2,
+    )
+
+
+def features_of(
+    workbench: Workbench, method: Method, picture: Picture
+) -> tuple[Features | ClassicalFeatures, Features | ClassicalFeatures]:
+    """Return what a method saw of a picture as an image and as a reference."""
+    if method.classical:
+        matcher = workbench.classical(method.classical)
+        # The key of Workbench.match, so that nothing is seen twice.
+        seen = workbench.once(
+            (method.classical, picture.name), lambda: matcher.see(picture.pixels)
+        )
+        return seen, seen
+    return (
+        workbench.pipeline(method).features_of(workbench.look(method, picture)),
+        workbench.reference(method, picture).features,
+    )
+
+
+def descriptors_at(features: Features | ClassicalFeatures, points: np.ndarray) -> np.ndarray:
+    """Return the descriptors of keypoints, unit length and without any weight.
+
+    Where SIFT has several keypoints at one place, the first one speaks for all.
+    """
+    if isinstance(features, ClassicalFeatures):
+        keypoints, descriptors = features.keypoints, unit_length(features.descriptors)
+    else:
+        keypoints = features.keypoints.cpu().numpy()
+        descriptors = features.descriptors.float().cpu().numpy()
+    rows: dict[bytes, int] = {}
+    for row, place in enumerate(keypoints):
+        rows.setdefault(place.tobytes(), row)
+    return descriptors[[rows[place.tobytes()] for place in points]]
+
+
+def unit_length(descriptors: np.ndarray) -> np.ndarray:
+    """Return classical descriptors in the scale of those of networks.
+
+    Bits, which ORB packs into bytes, become -1 and 1 before.
+    """
+    if descriptors.dtype == np.uint8:
+        descriptors = 2.0 * np.unpackbits(descriptors, axis=1) - 1
+    lengths = np.linalg.norm(descriptors, axis=1, keepdims=True)
+    return descriptors / np.maximum(lengths, 1e-9)
+
+
+def positions(points: np.ndarray, picture: Picture) -> np.ndarray:
+    """Return pixels as positions from 0 to 1; pixel centres are integers."""
+    return (points + 0.5) / size_of(picture)
+
+
+def pixels_at(points: np.ndarray, picture: Picture) -> np.ndarray:
+    """Return positions from 0 to 1 as pixels."""
+    return points * size_of(picture) - 0.5
+
+
+def size_of(picture: Picture) -> np.ndarray:
+    """Return width and height."""
+    return np.array([picture.box.width, picture.box.height], np.float64)
+
+
+def recall_of_right(
+    direct_c: np.ndarray, hop_c: np.ndarray, errors: np.ndarray, tau: float
+) -> float:
+    """Return the share of direct points near which a point of A arrived that belongs there.
+
+    The other side of paired_pck: a matcher that carries one single point over, and rightly, has a
+    perfect share of right points but covers next to nothing.
+    """
+    arrived = hop_c[errors <= tau]
+    if not len(direct_c) or not len(arrived):
+        return 0.0
+    return share_within(nearest_distances(direct_c, arrived), tau)
+
+
+def average(values: np.ndarray) -> np.ndarray:
+    """Return the mean of each column; NaN of nothing."""
+    return values.mean(axis=0) if len(values) else np.full(values.shape[1], np.nan)
+
+
+def line_entries(size: int) -> list[Entry]:
+    """Return what the colours of lines mean."""
+    entries = []
+    for colour, text in ((SKY, 'comes back'), (VERMILLION, 'ends elsewhere')):
+        symbol = empty_symbol(size)
+        left, top, right, bottom = symbol_area(size)
+        middle = (top + bottom) // 2
+        draw_line(symbol, (left, middle), (right, middle), colour, 1 + size // 12)
+        entries.append((symbol, text))
+    return entries

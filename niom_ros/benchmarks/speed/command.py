@@ -1,0 +1,175 @@
+"""What `niom bench` does: measure, print and write how fast everything is."""
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+import json
+from pathlib import Path
+import sys
+from typing import Any
+
+import torch
+
+from niom_ros.benchmarks.speed.comparison import compare
+from niom_ros.benchmarks.speed.drawing import measure_drawing
+from niom_ros.benchmarks.speed.findings import Findings
+from niom_ros.benchmarks.speed.findings import KEYS
+from niom_ros.benchmarks.speed.growth import measure_growth
+from niom_ros.benchmarks.speed.machine import machine
+from niom_ros.benchmarks.speed.machine import why_not_idle
+from niom_ros.benchmarks.speed.tracking import measure_tracking
+from niom_ros.benchmarks.speed.views import named
+from niom_ros.benchmarks.speed.views import Size
+from niom_ros.cli.match import write_bytes
+from niom_ros.core.errors import UserError
+from niom_ros.core.progress_line import LiveLine
+from niom_ros.core.settings import default_threads
+from niom_ros.core.settings import Settings
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.models.store import ModelStore
+
+SIZES: tuple[Size, ...] = ((640, 480), (1280, 720))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure."""
+
+    sizes: tuple[Size, ...] = SIZES
+    rounds: int = 5  # of the comparison, of tracking and of the node
+    fewer_rounds: int = 3  # of drawings and of growth
+    camera_seconds: float = 20.0  # for which a camera runs before the node
+    parts: tuple[str, ...] = ()  # none: all of them
+
+    def has(self, part: str) -> bool:
+        """Tell whether a part is measured."""
+        return not self.parts or part in self.parts
+
+
+QUICK = Plan(SIZES[:1], 3, 1, 5.0, ('comparison', 'tracking', 'drawing', 'node'))
+
+
+def bench(
+    settings: Settings,
+    plan: Plan,
+    threads: int = 0,
+    json_file: Path | None = None,
+    arguments: Sequence[str] = (),
+) -> Findings:
+    """Measure each part of the plan, print it, and write what is known after each of them."""
+    if json_file and not json_file.absolute().parent.is_dir():
+        raise UserError(f'cannot write {json_file}: its folder does not exist')
+    torch.set_num_threads(threads or default_threads())
+    about = machine(settings)
+    print_head(about, settings, plan)
+    store = ModelStore()
+    pipeline = Pipeline(settings, store)
+    findings = Findings()
+    line = LiveLine()
+    for measure in parts(pipeline, settings, store, plan, line.draw):
+        try:
+            part = measure()
+        finally:
+            line.clear()
+        for table in part.tables:
+            print(f'{table}\n', flush=True)
+        findings += part
+        if json_file:
+            # After each one, so that a fault in a later one loses nothing.
+            content = as_json(findings, about, settings, plan, arguments)
+            write_bytes(json_file, (json.dumps(content, indent=1) + '\n').encode())
+    for key, reason in findings.left_out.items():
+        print(f'niom: {key} is left out: {reason}', file=sys.stderr)
+    return findings
+
+
+def parts(
+    pipeline: Pipeline,
+    settings: Settings,
+    store: ModelStore,
+    plan: Plan,
+    progress: Callable[[str], None],
+) -> list[Callable[[], Findings]]:
+    """Return what to do, one after the other."""
+    sizes, rounds, fewer = plan.sizes, plan.rounds, plan.fewer_rounds
+    chosen: list[Callable[[], Findings]] = []
+    if plan.has('comparison'):
+        chosen.append(lambda: compare(pipeline, settings, store, sizes, rounds, progress))
+    if plan.has('tracking'):
+        chosen.append(lambda: measure_tracking(pipeline, sizes[0], rounds, progress))
+    if plan.has('drawing'):
+        chosen.append(lambda: measure_drawing(pipeline, sizes[0], fewer, progress))
+    if plan.has('growth'):
+        chosen.append(lambda: measure_growth(pipeline, settings, store, sizes[0], fewer, progress))
+    if plan.has('node'):
+        chosen += [
+            partial(node_or_why_not, pipeline, settings, size, plan, progress) for size in sizes
+        ]
+    return chosen
+
+
+def node_or_why_not(
+    pipeline: Pipeline,
+    settings: Settings,
+    size: Size,
+    plan: Plan,
+    progress: Callable[[str], None],
+) -> Findings:
+    """Measure the node, or say why that is not possible."""
+    try:
+        from niom_ros.benchmarks.speed.node import measure_node
+    except ImportError:
+        reason = 'it needs ROS 2: run `make setup`, or source your ROS 2 installation'
+        return Findings(left_out={'node_overhead': reason})
+    try:
+        return measure_node(pipeline, settings, size, plan.rounds, plan.camera_seconds, progress)
+    except UserError as error:
+        return Findings(left_out={f'node at {named(size)}': str(error)})
+
+
+def print_head(about: dict[str, Any], settings: Settings, plan: Plan) -> None:
+    """Say how everything is measured."""
+    versions = about['versions']
+    print(
+        f'{about["cpu"]}, {about["cores"]} cores, {about["threads"]} threads of torch, '
+        f'{about["device"]}\n'
+        f'niom_ros {versions["niom_ros"]}, Python {versions["python"]}, '
+        f'torch {versions["torch"]}, kornia {versions["kornia"]}\n'
+        f'{settings.extractor}+{settings.matcher}, {settings.max_keypoints} keypoints, '
+        f'{settings.detector}, images of {", ".join(map(named, plan.sizes))}, '
+        f'rounds in turn after one to warm up: {plan.rounds}\n',
+        flush=True,
+    )
+    if busy := why_not_idle(about):
+        print(f'niom: {busy}', file=sys.stderr)
+
+
+def as_json(
+    findings: Findings,
+    about: dict[str, Any],
+    settings: Settings,
+    plan: Plan,
+    arguments: Sequence[str],
+) -> dict[str, Any]:
+    """Return everything, the keys that answer a question first."""
+    values = findings.values
+    return {
+        **{key: values[key] for key in KEYS if key in values},
+        'left_out': findings.left_out,
+        'how': {
+            'arguments': list(arguments),
+            'machine': about,
+            'extractor': settings.extractor,
+            'matcher': settings.matcher,
+            'detector': settings.detector,
+            'max_keypoints': settings.max_keypoints,
+            'adaptivity': False,
+            'tracking': False,
+            'image_sizes': [named(size) for size in plan.sizes],
+            'rounds': plan.rounds,
+            'rounds_of_drawing_and_growth': plan.fewer_rounds,
+            'camera_seconds': plan.camera_seconds,
+        },
+        **{key: value for key, value in values.items() if key not in KEYS},
+    }

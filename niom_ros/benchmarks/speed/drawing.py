@@ -1,0 +1,73 @@
+"""A drawing in a stream: the first frame, and those in which it is sought where it was."""
+
+from collections.abc import Callable
+
+from niom_ros.benchmarks.speed.comparison import stage_table
+from niom_ros.benchmarks.speed.comparison import stages
+from niom_ros.benchmarks.speed.findings import Findings
+from niom_ros.benchmarks.speed.timing import in_turn
+from niom_ros.benchmarks.speed.views import Attempt
+from niom_ros.benchmarks.speed.views import demo_views
+from niom_ros.benchmarks.speed.views import named
+from niom_ros.benchmarks.speed.views import Size
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.looks import Clue
+from niom_ros.matching.looks import Look
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.simulation.demo_sketch import demo_sketch
+
+CAMERA_STEP = 1 / 15  # seconds between the two frames of a round
+FIRST, NEXT = 'first frame', 'next frame'
+
+
+class Sketching:
+    """Looks for the sketch of the demo in two frames of each round."""
+
+    def __init__(self, pipeline: Pipeline, size: Size, rounds: int) -> None:
+        """Prepare the sketch and the frames."""
+        self._pipeline = pipeline
+        self._reference = pipeline.prepare(demo_sketch())
+        self._views = demo_views(size, 2 * rounds + 2, CAMERA_STEP)
+        self._clue: Clue | None = None
+
+    def first(self, number: int) -> Attempt:
+        """Look for it without knowing anything."""
+        attempt = self._look_at(2 * number, None)
+        outcome = attempt.outcome
+        view = outcome.verdict.reference_to_image
+        self._clue = None if view is None else Clue(self._reference, outcome.way, view)
+        return attempt
+
+    def next(self, number: int) -> Attempt:
+        """Look for it where it was before."""
+        return self._look_at(2 * number + 1, self._clue)
+
+    def _look_at(self, number: int, clue: Clue | None) -> Attempt:
+        look = Look(self._views[number].image)
+        (outcome,) = self._pipeline.match_all([self._reference], look, clue=clue)
+        return Attempt(outcome, look.seconds, look)
+
+
+def measure_drawing(
+    pipeline: Pipeline,
+    size: Size,
+    rounds: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Findings:
+    """Measure the first frame with a drawing, and the one after it."""
+    sketching = Sketching(pipeline, size, rounds)
+    laps = in_turn(
+        {FIRST: sketching.first, NEXT: sketching.next},
+        rounds,
+        progress=lambda what: progress(f'drawing: {what}'),
+    )
+    values = {
+        name.replace(' ', '_'): {
+            'stages': stages(column),
+            'found': sum(lap.result.outcome.verdict.status is Status.OK for lap in column)
+            / rounds,
+        }
+        for name, column in laps.items()
+    }
+    title = f'A drawing, stages in ms at {named(size)} (rounds: {rounds})'
+    return Findings({'drawing': {named(size): values}}, (stage_table(title, laps),))

@@ -1,0 +1,173 @@
+"""How the cost of a frame grows with keypoints, references and objects."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
+
+import cv2
+import numpy as np
+
+from niom_ros.benchmarks.speed.findings import Findings
+from niom_ros.benchmarks.speed.findings import milliseconds
+from niom_ros.benchmarks.speed.findings import spread
+from niom_ros.benchmarks.speed.findings import Table
+from niom_ros.benchmarks.speed.stream import Stream
+from niom_ros.benchmarks.speed.timing import in_turn
+from niom_ros.benchmarks.speed.timing import Lap
+from niom_ros.benchmarks.speed.timing import seconds_of
+from niom_ros.benchmarks.speed.views import Attempt
+from niom_ros.benchmarks.speed.views import demo_views
+from niom_ros.benchmarks.speed.views import Size
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Weighting
+from niom_ros.matching.looks import Look
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.reference import Reference
+from niom_ros.models.store import ModelStore
+from niom_ros.simulation.virtual_scene import DEMO_PHOTO
+from niom_ros.simulation.virtual_scene import example_photo
+
+KEYPOINTS = (256, 512, 1024, 2048)
+REFERENCES = (1, 2, 4, 8)
+CUPS = {1: (1, 1), 2: (2, 1), 4: (2, 2), 9: (3, 3)}  # columns and rows
+SEW = Options(weighting=Weighting(kind='sew'))
+
+
+def measure_growth(
+    pipeline: Pipeline,
+    settings: Settings,
+    store: ModelStore,
+    size: Size,
+    rounds: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Findings:
+    """Measure how the cost of a frame with weights grows."""
+    return (
+        by_keypoints(settings, store, size, rounds, progress)
+        + by_references(pipeline, size, rounds, progress)
+        + by_objects(pipeline, settings, store, size, rounds, progress)
+    )
+
+
+def by_keypoints(
+    settings: Settings,
+    store: ModelStore,
+    size: Size,
+    rounds: int,
+    progress: Callable[[str], None],
+    counts: Sequence[int] = KEYPOINTS,
+) -> Findings:
+    """Find the demo photo with fewer and with more keypoints."""
+    views, photo = demo_views(size, rounds + 1), example_photo(DEMO_PHOTO)
+
+    def stream(count: int) -> Callable[[int], Attempt]:
+        pipeline = Pipeline(replace(settings, max_keypoints=count), store)
+        found = Stream(pipeline, pipeline.prepare(photo), 'sew')
+        return lambda number: found.find(views[number])
+
+    tasks = {f'{count} keypoints': stream(count) for count in counts}
+    laps = in_turn(tasks, rounds, progress=progress)
+    values, rows = {}, []
+    for count, column in zip(counts, laps.values(), strict=True):
+        used = [lap.result.outcome.image_keypoints for lap in column]
+        match = [lap.result.stages['match'] for lap in column]
+        values[str(count)] = {
+            'keypoints_of_image': spread(used),
+            'seconds': spread(seconds_of(column)),
+            'match_seconds': spread(match),
+        }
+        row = str(count), f'{np.median(used):.0f}', milliseconds(seconds_of(column))
+        rows.append((*row, milliseconds(match)))
+    head = ('most keypoints', 'in the image', 'frame in ms', 'of it, match')
+    table = Table(f'Growth with keypoints (rounds: {rounds})', head, rows)
+    return Findings({'growth': {'keypoints': values}}, (table,))
+
+
+def by_references(
+    pipeline: Pipeline,
+    size: Size,
+    rounds: int,
+    progress: Callable[[str], None],
+    counts: Sequence[int] = REFERENCES,
+) -> Findings:
+    """Look for several references in each frame, as with match_all."""
+    views = demo_views(size, rounds + 1)
+    references = [pipeline.prepare(photo) for photo in eight_photos()[: max(counts)]]
+
+    def all_of(chosen: Sequence[Reference]) -> Callable[[int], None]:
+        return lambda number: ignore(pipeline.match_all(chosen, Look(views[number].image), SEW))
+
+    tasks = {f'{count} references': all_of(references[:count]) for count in counts}
+    return grown('references', counts, in_turn(tasks, rounds, progress=progress), rounds)
+
+
+def by_objects(
+    pipeline: Pipeline,
+    settings: Settings,
+    store: ModelStore,
+    size: Size,
+    rounds: int,
+    progress: Callable[[str], None],
+    grids: Mapping[int, tuple[int, int]] = CUPS,
+) -> Findings:
+    """Detect several cups and their heat: in closed form as ours, and by autograd."""
+    gradients = Pipeline(replace(settings, cam='gradcam'), store)
+    images = {count: cups(size, *grid) for count, grid in grids.items()}
+    seen = [len(pipeline.scene_of(Look(image)).objects) for image in images.values()]
+
+    def detect(by: Pipeline, image: np.ndarray) -> Callable[[int], None]:
+        return lambda _: ignore(by.scene_of(Look(image)))
+
+    ways = {'objects': pipeline, 'objects_by_gradients': gradients}
+    tasks = {
+        f'{count} cups, {name}': detect(by, image)
+        for count, image in images.items()
+        for name, by in ways.items()
+    }
+    laps = in_turn(tasks, rounds, progress=progress)
+    findings = Findings()
+    for name in ways:
+        of_way = {f'{count} cups': laps[f'{count} cups, {name}'] for count in images}
+        findings += grown(name, seen, of_way, rounds)
+    return findings
+
+
+def grown(
+    name: str, counts: Sequence[int], laps: Mapping[str, Sequence[Lap[None]]], rounds: int
+) -> Findings:
+    """Return what frames took with a growing number of something."""
+    together = list(zip(laps.items(), counts, strict=True))
+    values = {
+        task: {'count': count, 'seconds': spread(seconds_of(column))}
+        for (task, column), count in together
+    }
+    what = name.replace('_', ' ')
+    rows = [
+        (task, str(count), milliseconds(seconds_of(column))) for (task, column), count in together
+    ]
+    table = Table(f'Growth with {what} (rounds: {rounds})', ('', what, 'ms'), rows)
+    return Findings({'growth': {name: values}}, (table,))
+
+
+def eight_photos() -> list[np.ndarray]:
+    """Return the demo photo and its seven mirrored and turned versions."""
+    photo = example_photo(DEMO_PHOTO)
+    sides = photo, np.fliplr(photo)
+    return [np.ascontiguousarray(np.rot90(side, turn)) for turn in range(4) for side in sides]
+
+
+def cups(size: Size, columns: int, rows: int) -> np.ndarray:
+    """Return an image of several cups, each in a part of its own."""
+    width, height = size
+    part = cv2.resize(
+        example_photo(DEMO_PHOTO),
+        (width // columns, height // rows),
+        interpolation=cv2.INTER_AREA,
+    )
+    return np.ascontiguousarray(np.tile(part, (rows, columns, 1)))
+
+
+def ignore(_: object) -> None:
+    """Forget a result, so that its memory is free for the next."""

@@ -1,0 +1,48 @@
+"""On what was measured."""
+
+import os
+from pathlib import Path
+import platform
+from typing import Any
+
+import torch
+
+from niom_ros.benchmarks.evaluation.records import versions
+from niom_ros.core.settings import choose_device
+from niom_ros.core.settings import Settings
+
+BUSY = 0.5  # processes of others that want to run, for each core
+
+
+def machine(settings: Settings) -> dict[str, Any]:
+    """Return what times depend on, as JSON has it."""
+    return {
+        'cpu': cpu_model(),
+        'cores': len(os.sched_getaffinity(0)),
+        'threads': torch.get_num_threads(),
+        'device': choose_device(settings.device).type,
+        'load_before': os.getloadavg()[0],
+        'system': platform.platform(),
+        'versions': versions(),
+    }
+
+
+def cpu_model() -> str:
+    """Return the name of the processor, as Linux knows it."""
+    try:
+        lines = Path('/proc/cpuinfo').read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(':')[2].strip() for line in lines if line.startswith('model name'))
+    return next(named, platform.processor() or platform.machine())
+
+
+def why_not_idle(about: dict[str, Any]) -> str:
+    """Say that others use the machine as well, '' if hardly anybody does."""
+    load, cores = about['load_before'], about['cores']
+    if load <= BUSY * cores:
+        return ''
+    return (
+        f'the machine is busy (load {load:.1f} on {cores} cores): all times are too long, and '
+        'ratios less certain'
+    )

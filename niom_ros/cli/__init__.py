@@ -1,0 +1,1 @@
+"""The niom command."""

@@ -1,0 +1,132 @@
+"""What `niom match` does: match two image files and say, draw and write what was found."""
+
+from dataclasses import asdict
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+from niom_ros.core.errors import UserError
+from niom_ros.core.settings import default_threads
+from niom_ros.core.settings import Options
+from niom_ros.core.settings import Settings
+from niom_ros.images.decoding import read_image
+from niom_ros.images.decoding import reason
+from niom_ros.images.pages.reading import read_reference_picture
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.reference import Reference
+from niom_ros.pictures.matches import draw_report
+from niom_ros.semantics.scene import Hints
+from niom_ros.semantics.scene import Scene
+
+
+def match_files(
+    reference_path: str,
+    image_path: str,
+    settings: Settings,
+    options: Options,
+    label: str = '',
+    picture: Path | None = None,
+    json_file: Path | None = None,
+    page: int = 0,
+    page_dpi: float = 0.0,
+) -> bool:
+    """Find the reference in the image, report it, and return whether it was found."""
+    torch.set_num_threads(default_threads())
+    picture_of_reference = read_reference_picture(reference_path, page, page_dpi)
+    image = read_image(image_path)
+    pipeline = Pipeline(settings)
+    reference = pipeline.prepare(
+        picture_of_reference.image, None, options.limits.min_inliers, Hints(label=label)
+    )
+    outcome = pipeline.match(reference, image, options)
+    verdict = outcome.verdict
+    for note in picture_of_reference.notes:
+        print(note)
+    print(f'{verdict.status.name}: {verdict.message}')
+    if options.weighting.kind != 'none':
+        print(f'reference weights from {outcome.reference_weights.source}')
+        print(f'image weights from {outcome.image_weights.source}')
+        print(f'pairing: {describe_pairs(reference.scene, outcome)}')
+    if verdict.reference_to_image is not None:
+        print(f'confidence {verdict.confidence:.2f}, homography from reference to image:')
+        for row in verdict.reference_to_image:
+            print('  ' + ' '.join(f'{value:12.6g}' for value in row))
+    if picture:
+        write_picture(picture, draw_report(reference, image, outcome))
+    if json_file:
+        result = as_json(reference, outcome, pipeline.method)
+        write_bytes(json_file, json.dumps(result, indent=1).encode())
+    return verdict.reference_to_image is not None
+
+
+def describe_pairs(reference: Scene, outcome: MatchOutcome) -> str:
+    """Say which objects were paired, and by what."""
+    pairs = [
+        f'{reference.objects[pair.reference_object].label or "unnamed"} with '
+        f'{outcome.scene.objects[pair.image_object].label or "unnamed"} ({pair.similarity:.2f})'
+        for pair in outcome.paired.pairs
+    ]
+    return ', '.join([*pairs, outcome.paired.how])
+
+
+def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[str, object]:
+    """Return everything about a match in a form that any program reads."""
+    correspondences, verdict = outcome.correspondences, outcome.verdict
+    homography = verdict.reference_to_image
+    return {
+        'status': verdict.status.name,
+        'message': verdict.message,
+        'method': method,
+        'confidence': verdict.confidence,
+        'reference_to_image': None if homography is None else homography.tolist(),
+        'reference_size': list(reference.size),
+        'reference_keypoints': len(reference.features),
+        'image_keypoints': outcome.image_keypoints,
+        'checks': verdict.checks,
+        'stage_seconds': outcome.stage_seconds,
+        'reference_points': correspondences.reference_points.tolist(),
+        'image_points': correspondences.image_points.tolist(),
+        'scores': correspondences.scores.tolist(),
+        'inliers': verdict.inliers.tolist(),
+        'weighting': outcome.weighting,
+        'reference_weights': listed(correspondences.reference_weights),
+        'image_weights': listed(correspondences.image_weights),
+        'reference_weights_from': outcome.reference_weights.source,
+        'image_weights_from': outcome.image_weights.source,
+        'reference_objects': [seen.as_message() for seen in reference.scene.objects],
+        'image_objects': [seen.as_message() for seen in outcome.scene.objects],
+        'pairing': outcome.paired.how,
+        # JSON has no NaN.
+        'object_pairs': [
+            {key: None if value != value else value for key, value in asdict(pair).items()}
+            for pair in outcome.paired.pairs
+        ],
+    }
+
+
+def listed(values: np.ndarray | None) -> list[float] | None:
+    """Return an array as JSON has it."""
+    return None if values is None else values.tolist()
+
+
+def write_picture(path: Path, rgb: np.ndarray) -> None:
+    """Write an RGB picture; the file's ending says in which format."""
+    try:
+        encoded, data = cv2.imencode(path.suffix or '.none', cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR))
+    except cv2.error:
+        encoded = False
+    if not encoded:
+        raise UserError(f'cannot write a picture named {path}: use the ending .png or .jpg')
+    write_bytes(path, data.tobytes())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file, or say why not."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UserError(f'cannot write {path}: {reason(error)}') from None

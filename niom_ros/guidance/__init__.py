@@ -1,1 +1,0 @@
-"""What turns a match into guidance: references by name, landmarks, pose."""

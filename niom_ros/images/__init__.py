@@ -1,0 +1,1 @@
+"""From untrusted bytes to pixels: image files, pages, camera messages."""

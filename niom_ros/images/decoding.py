@@ -1,0 +1,173 @@
+"""Pictures in memory: RGB arrays of height x width x 3, uint8, and how files become that."""
+
+import io
+import logging
+from pathlib import Path
+from typing import BinaryIO
+import warnings
+
+import numpy as np
+from PIL import Image
+from PIL import ImageOps
+
+from niom_ros.core.errors import UserError
+from niom_ros.images.safe_open import FileRefused
+from niom_ros.images.safe_open import LARGEST_FILE
+from niom_ros.images.safe_open import opened_file
+from niom_ros.images.safe_open import reason
+from niom_ros.images.tiff_layout import check_tiff
+
+MAX_PIXELS = 50_000_000  # a 48 megapixel photo; more is a mistake or an attack
+# What a few bytes can ask for many times over, so that decoding would not end.
+MOST_SCANS = 100  # of a JPEG file; a progressive photo has about ten
+MOST_PAGES = 1000  # up to the one that is wanted; to find it, Pillow walks through all of them
+MOST_ANIMATED_PIXELS = 500_000_000  # of the frames before the one that is wanted
+
+# Pillow knows many more; some of them start other programs.
+FORMATS = ('PNG', 'JPEG', 'WEBP', 'TIFF', 'BMP', 'GIF', 'PPM')
+
+# What is wrong with a picture is said by an ImageError. Pillow would also write to stderr about
+# every tag of every frame, by warnings and by its log. Set once: threads share the filters.
+warnings.filterwarnings('ignore', module=r'PIL\.')
+logging.getLogger('PIL').addHandler(logging.NullHandler())
+
+
+class ImageError(UserError):
+    """A picture that cannot be used; the message says why and what to do."""
+
+
+class TooPlain(ImageError):
+    """A picture with too few distinct points to be found again."""
+
+
+def check_size(width: int, height: int) -> None:
+    """Refuse a picture that is empty or too large, before any of it is decoded."""
+    if width < 1 or height < 1:
+        raise ImageError(f'the image is empty ({width} x {height} pixels)')
+    if width * height > MAX_PIXELS:
+        raise ImageError(
+            f'the image has {width} x {height} pixels, more than the limit of '
+            f'{MAX_PIXELS // 10**6} million: scale it down'
+        )
+
+
+def read_image(path: str | Path, page: int = 0) -> np.ndarray:
+    """Read an image file as RGB; transparent parts become white, like paper."""
+    try:
+        with opened_file(path) as stream:
+            return read_image_from(stream, page)
+    except FileRefused as error:
+        raise ImageError(str(error)) from None
+    except ImageError as error:
+        raise ImageError(f'{path}: {error}') from None
+
+
+def read_image_from(stream: BinaryIO, page: int) -> np.ndarray:
+    """Read an open image file, turned as the camera was held."""
+    return decoded(stream, page, as_the_camera_was_held=True)
+
+
+def decode_image(data: bytes) -> np.ndarray:
+    """Return a picture that came as the bytes of a file, as it was recorded."""
+    if len(data) > LARGEST_FILE:
+        raise ImageError(
+            f'the image has {len(data) / 1e6:.0f} MB, more than the limit of '
+            f'{LARGEST_FILE // 10**6} MB: scale it down'
+        )
+    return decoded(io.BytesIO(data), page=0, as_the_camera_was_held=False)
+
+
+def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.ndarray:
+    """Decode a picture, once it is known to be neither too large nor of a strange format."""
+    if page > MOST_PAGES:
+        raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
+    try:
+        check_beginning(source)
+        check_tiff(source, page)
+        with Image.open(source, formats=FORMATS) as image:
+            check_size(*image.size)
+            check_scans(source)
+            go_to_page(image, page)
+            check_size(*image.size)
+            return to_rgb(ImageOps.exif_transpose(image) if as_the_camera_was_held else image)
+    except ImageError:
+        raise
+    except EOFError:
+        raise ImageError(f'there is no page {page} (the first is 0)') from None
+    except Image.DecompressionBombError:
+        raise ImageError(
+            'the image has more pixels than the limit of '
+            f'{MAX_PIXELS // 10**6} million: scale it down'
+        ) from None
+    except Image.UnidentifiedImageError:
+        raise ImageError(f'not an image of a known format: use {", ".join(FORMATS)}') from None
+    except Exception as error:  # decoders raise anything from struct.error to MemoryError
+        raise ImageError(f'damaged, or cannot be read: {reason(error)}') from None
+
+
+def check_beginning(source: BinaryIO) -> None:
+    """Refuse a WebP picture that is too large: Pillow takes memory for it on opening already."""
+    head = source.read(30)
+    source.seek(0)
+    if head[:4] != b'RIFF' or head[8:12] != b'WEBP' or len(head) < 30:
+        return
+    kind, body = head[12:16], head[20:]
+    if kind == b'VP8X':
+        width, height = (int.from_bytes(body[at : at + 3], 'little') + 1 for at in (4, 7))
+    elif kind == b'VP8L':
+        bits = int.from_bytes(body[1:5], 'little')
+        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    else:
+        width, height = (int.from_bytes(body[at : at + 2], 'little') & 0x3FFF for at in (6, 8))
+    check_size(width, height)
+
+
+def check_scans(source: BinaryIO) -> None:
+    """Refuse a JPEG picture that is drawn over and over: each scan may take as long as a photo.
+
+    By its beginning, because Pillow gives some of them other names, such as MPO.
+    """
+    place = source.tell()
+    source.seek(0)
+    scans, last = 0, source.read(2)
+    if last != b'\xff\xd8':
+        source.seek(place)
+        return
+    while chunk := source.read(1 << 20):
+        scans += (last + chunk).count(b'\xff\xda')
+        last = chunk[-1:]
+    source.seek(place)
+    if scans > MOST_SCANS:
+        raise ImageError(f'it has more than {MOST_SCANS} scans: save it again')
+
+
+def go_to_page(image: Image.Image, page: int) -> None:
+    """Turn to a page; an animation is decoded frame by frame up to it, and may grow on the way."""
+    decoded_pixels = 0
+    for turned in range(page if image.format != 'TIFF' else 0):
+        pixels = image.width * image.height
+        if decoded_pixels + (page - turned) * pixels > MOST_ANIMATED_PIXELS:
+            raise ImageError(f'page {page} is too far into an animation: save it as a picture')
+        image.seek(turned + 1)  # decodes the frame before, whose size has been checked
+        check_size(*image.size)
+        decoded_pixels += pixels
+    image.seek(page)
+
+
+def to_rgb(image: Image.Image) -> np.ndarray:
+    """Return a Pillow image as an RGB array."""
+    if image.mode.startswith('I'):  # 16 bits per pixel
+        grey = to_8_bits(np.asarray(image).clip(0, 65535).astype(np.uint16))
+        return np.repeat(grey[:, :, None], 3, axis=2)
+    if image.has_transparency_data:
+        image = image.convert('RGBA')
+        paper = Image.new('RGBA', image.size, 'white')
+        image = Image.alpha_composite(paper, image)
+    return np.array(image.convert('RGB'))
+
+
+def to_8_bits(pixels: np.ndarray) -> np.ndarray:
+    """Reduce 16 bits to 8; many sensors send only 10, 12 or 14 and leave the upper ones 0."""
+    largest = int(pixels.max(initial=0))
+    used = next(bits for bits in (8, 10, 12, 14, 16) if largest < 1 << bits)
+    return (pixels >> (used - 8)).astype(np.uint8)

@@ -1,0 +1,438 @@
+"""Dimension lines, leaders and extension lines among the lines of a page.
+
+What gives a dimension line away is what it ends in: arrow heads, filled, outlined or of two
+strokes, or oblique ticks. All lengths are fractions of the longer side of the page.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from niom_ros.images.pages.line_work import Kind
+from niom_ros.images.pages.line_work import Piece
+
+SHORTEST_HEAD, LONGEST_HEAD = 0.002, 0.05
+LONGEST_HEAD_ON_LINE = 0.45  # of the length of its line
+TOUCH = 0.0015  # what is closer than this meets on paper
+ALONG = np.cos(np.radians(12))
+LONGEST_OVERRUN = 0.02  # of an extension line beyond the dimension line
+LONGEST_TICK_OVERRUN = 0.006  # of a dimension line beyond its ticks
+MOST_HALVES = 500  # lines with one head among which those are sought that continue each other
+LEAST_ACROSS = np.cos(np.radians(50))  # between an extension line and its dimension line
+LONGEST_SHELF = 0.12  # of the line below the text of a leader
+REACH_OF_TEXT = 3.0  # heights of a text from its box to the line it belongs to
+
+
+@dataclass(frozen=True)
+class Head:
+    """An arrow head or a tick."""
+
+    pieces: tuple[int, ...]
+    tip: np.ndarray
+    back: np.ndarray  # the middle of its base; of a tick: its tip
+
+    @property
+    def length(self) -> float:
+        """Return the distance from base to tip."""
+        return float(np.linalg.norm(self.tip - self.back))
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A dimension line or a leader with all that belongs to it."""
+
+    line: int
+    pieces: frozenset[int]
+    tips: np.ndarray  # n x 2
+
+
+def find_dimensions(pieces: Sequence[Piece], text_boxes: np.ndarray) -> list[Dimension]:
+    """Return the dimension lines and leaders of a page, with heads and extension lines.
+
+    A line needs two heads, or one and a text (boxes: n x 4) at its other end, or one and a line in
+    its continuation that has the other.
+    """
+    lines = open_lines(pieces)
+    if not lines:
+        return []
+    heads = arrow_heads(pieces)
+    held = heads_of_lines(pieces, lines, heads)
+    ticked = ticks_of_lines(pieces, lines)
+    found = []
+    single = []
+    for line in lines:
+        ends = held.get(line, []) + marked_ends(pieces[line])
+        if len(distinct_tips(ends)) >= 2:
+            found.append((line, ends))
+        elif line in ticked:
+            found.append((line, ticked[line]))
+        elif ends:
+            single.append((line, ends))
+    found += [
+        (line, ends)
+        for line, ends in single
+        if text_at_the_other_end(pieces[line], ends[0], text_boxes)
+        or any(
+            other != line and continues(pieces[line], ends[0], pieces[other], others[0])
+            for other, others in single[:MOST_HALVES]
+        )
+    ]
+    taken = {index for line, ends in found for index in (line, *members(ends))}
+    free = FreeEnds(pieces, taken)
+    others = [line for line in lines if line not in taken and pieces[line].is_straight]
+    boxes = np.array([pieces[other].box for other in others]).reshape(-1, 4)
+    dimensions = []
+    for line, ends in found:
+        own = {line, *members(ends)}
+        tips = distinct_tips(ends)
+        for tip in tips:
+            near = [others[which] for which in boxes_around(tip, boxes)]
+            own |= extension_lines(pieces, line, tip, near, free)
+        if len(tips) == 1:
+            end = other_end(pieces[line], tips[0])
+            near = [others[which] for which in boxes_around(end, boxes)]
+            own |= shelf(pieces, end, near, free, text_boxes)
+        dimensions.append(Dimension(line, frozenset(own), np.array(tips)))
+    return dimensions
+
+
+def members(heads: Iterable[Head]) -> list[int]:
+    """Return the pieces that heads are made of."""
+    return [index for head in heads for index in head.pieces]
+
+
+def open_lines(pieces: Sequence[Piece]) -> list[int]:
+    """Return which pieces are lines or curves with two ends."""
+    return [
+        index
+        for index, piece in enumerate(pieces)
+        if piece.kind is Kind.LINES
+        and piece.line_width
+        and not piece.filled
+        and not piece.closed
+        and not piece.dash_pattern
+        and len(piece.points) > 1
+        and piece.extent > SHORTEST_HEAD
+    ]
+
+
+# Arrow heads
+
+
+def arrow_heads(pieces: Sequence[Piece]) -> list[Head]:
+    """Return all that may be an arrow head; whether it is one, its line tells."""
+    heads = []
+    short = []
+    for index, piece in enumerate(pieces):
+        if piece.kind is not Kind.LINES or not SHORTEST_HEAD <= piece.extent <= LONGEST_HEAD:
+            continue
+        if len(piece.points) > 20 or piece.dash_pattern:
+            continue
+        corners = piece.corners
+        if (piece.closed or piece.filled) and len(corners) in (3, 4):
+            head = closed_head(index, corners)
+        elif piece.line_width and len(corners) == 3:
+            head = bent_head(index, corners)
+        else:
+            head = None
+            if piece.is_straight:
+                short.append(index)
+        if head is not None:
+            heads.append(head)
+    return heads + heads_of_two_strokes(pieces, short)
+
+
+def closed_head(index: int, corners: np.ndarray) -> Head | None:
+    """Return a triangle, or one with a notch in its base, as an arrow head."""
+    best = None
+    for tip in range(len(corners)):
+        left, right = corners[tip - 1], corners[(tip + 1) % len(corners)]
+        head = head_between(index, corners[tip], left, right)
+        if head is None:
+            continue
+        if len(corners) == 4:
+            notch = corners[(tip + 2) % 4]
+            inwards = (notch - head.back) @ (head.tip - head.back) / head.length**2
+            aside = abs(cross(head.tip - head.back, notch - head.back)) / head.length
+            if not (0.05 < inwards < 0.8 and aside < 0.1 * head.length):
+                continue
+        if best is None or head.length > best.length:
+            best = head
+    return best
+
+
+def bent_head(index: int, corners: np.ndarray) -> Head | None:
+    """Return a bent line as an arrow head."""
+    return head_between(index, corners[1], corners[0], corners[2])
+
+
+def head_between(index: int, tip: np.ndarray, left: np.ndarray, right: np.ndarray) -> Head | None:
+    """Return the head of two legs that are alike and not too far apart."""
+    legs = np.linalg.norm([left - tip, right - tip], axis=1)
+    back = (left + right) / 2
+    length, half_base = np.linalg.norm(tip - back), np.linalg.norm(left - right) / 2
+    alike = abs(legs[0] - legs[1]) < 0.15 * legs.max()
+    if not alike or not 0.05 * length < half_base < length or length < 0.7 * SHORTEST_HEAD:
+        return None
+    return Head((index,), tip, back)
+
+
+def heads_of_two_strokes(pieces: Sequence[Piece], short: Sequence[int]) -> list[Head]:
+    """Return what two short strokes make that share an end."""
+    if len(short) < 2:
+        return []
+    ends = np.concatenate([pieces[index].corners for index in short])
+    heads = []
+    for first, second in cKDTree(ends).query_pairs(TOUCH / 3):
+        a, b = short[first // 2], short[second // 2]
+        if a != b:
+            head = head_between(a, ends[first], ends[first ^ 1], ends[second ^ 1])
+            if head is not None:
+                heads.append(Head((a, b), head.tip, head.back))
+    return heads
+
+
+def marked_ends(piece: Piece) -> list[Head]:
+    """Return the heads that the file puts on the ends of a line itself."""
+    ends = (piece.points[0], piece.points[-1])
+    return [Head((), end, end) for end, marked in zip(ends, piece.pointed, strict=True) if marked]
+
+
+def heads_of_lines(
+    pieces: Sequence[Piece], lines: Sequence[int], heads: Sequence[Head]
+) -> dict[int, list[Head]]:
+    """Return the heads that lie on each line, along it."""
+    starts = np.array([pieces[line].points[0] for line in lines])
+    stops = np.array([pieces[line].points[-1] for line in lines])
+    lengths = np.maximum(np.linalg.norm(stops - starts, axis=1), 1e-9)
+    directions = (stops - starts) / lengths[:, None]
+    straight = np.array([pieces[line].is_straight for line in lines])
+    tree = cKDTree(np.concatenate([starts, stops]))
+    held: dict[int, list[Head]] = {}
+    for head in heads:
+        pointing = (head.tip - head.back) / head.length
+        middle = (head.tip + head.back) / 2
+        along = ((middle - starts) * directions).sum(axis=1)
+        near = straight & (np.abs(directions @ pointing) > ALONG)
+        near &= (along > -head.length) & (along < lengths + head.length)
+        near &= head.length < LONGEST_HEAD_ON_LINE * lengths
+        for place in (head.tip, head.back):
+            offsets = place - starts
+            aside = directions[:, 0] * offsets[:, 1] - directions[:, 1] * offsets[:, 0]
+            near &= np.abs(aside) < 0.2 * head.length
+        chosen = {lines[int(which)] for which in np.flatnonzero(near)}
+        for end in tree.query_ball_point(middle, 0.8 * head.length + TOUCH):
+            which, at_stop = end % len(lines), end >= len(lines)
+            if not straight[which] and curve_ends_along(pieces[lines[which]], at_stop, head):
+                chosen.add(lines[which])
+        for line in chosen - set(head.pieces):
+            held.setdefault(line, []).append(head)
+    return held
+
+
+def curve_ends_along(piece: Piece, at_stop: bool, head: Head) -> bool:
+    """Tell whether a bent line, for example of an angle or a leader, ends in a head."""
+    points = piece.points[::-1] if at_stop else piece.points
+    away = np.linalg.norm(points - points[0], axis=1)
+    if away.max() < 1.5 * head.length:
+        return False
+    further = points[int(np.argmax(away > 1.2 * head.length))]
+    outwards = points[0] - further
+    pointing = head.tip - head.back
+    cosine = outwards @ pointing / np.linalg.norm(outwards) / head.length
+    return bool(cosine > np.cos(np.radians(25)))
+
+
+def distinct_tips(heads: Iterable[Head]) -> list[np.ndarray]:
+    """Return the places of heads; one may be drawn twice, filled and as an outline."""
+    tips: list[np.ndarray] = []
+    for head in heads:
+        if all(np.linalg.norm(head.tip - tip) > max(TOUCH, head.length) for tip in tips):
+            tips.append(head.tip)
+    return tips
+
+
+# Ticks
+
+
+def ticks_of_lines(pieces: Sequence[Piece], lines: Sequence[int]) -> dict[int, list[Head]]:
+    """Return for each line with oblique ticks across both its ends those ticks."""
+    straight = [line for line in lines if pieces[line].is_straight]
+    ends = np.array([pieces[line].corners for line in straight]).reshape(-1, 2, 2)
+    lengths = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
+    directions = (ends[:, 1] - ends[:, 0]) / lengths[:, None]
+    middles = ends.mean(axis=1)
+    short = np.flatnonzero(lengths < LONGEST_HEAD)
+    if not len(short):
+        return {}
+    tree = cKDTree(middles[short])
+    at_ends: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
+    for side in (0, 1):
+        near = tree.query_ball_point(ends[:, side], LONGEST_TICK_OVERRUN)
+        line = np.repeat(np.arange(len(straight)), [len(found) for found in near])
+        tick = short[np.concatenate([np.array(found, int) for found in near])]
+        slope = np.abs((directions[line] * directions[tick]).sum(axis=1))
+        offset = middles[tick] - ends[line, side]
+        aside = directions[line, 0] * offset[:, 1] - directions[line, 1] * offset[:, 0]
+        fits = (np.cos(np.radians(62)) < slope) & (slope < np.cos(np.radians(28)))
+        fits &= (np.abs(aside) < 0.05 * lengths[tick]) & (lengths[tick] < 0.3 * lengths[line])
+        for one, its_tick in zip(line[fits].tolist(), tick[fits].tolist(), strict=True):
+            at_ends[side].setdefault(one, []).append(its_tick)
+    found = {}
+    for one in at_ends[0].keys() & at_ends[1].keys():
+        for first, second in product(at_ends[0][one], at_ends[1][one]):
+            parallel = abs(directions[first] @ directions[second]) > ALONG
+            alike = abs(lengths[first] - lengths[second]) < 0.1 * lengths[first]
+            if first != second and parallel and alike:
+                found[straight[one]] = [
+                    Head((straight[tick],), middles[tick], middles[tick])
+                    for tick in (first, second)
+                ]
+    return found
+
+
+# What belongs to a dimension line
+
+
+def text_at_the_other_end(piece: Piece, head: Head, text_boxes: np.ndarray) -> bool:
+    """Tell whether a text stands where a line ends that has a head on one side only."""
+    return near_text(other_end(piece, head.tip), text_boxes)
+
+
+def other_end(piece: Piece, tip: np.ndarray) -> np.ndarray:
+    """Return the end of a line that is farther from a place."""
+    return max(piece.points[0], piece.points[-1], key=lambda end: float(np.linalg.norm(end - tip)))
+
+
+def near_text(place: np.ndarray, text_boxes: np.ndarray) -> bool:
+    """Tell whether a text is close to a place."""
+    if not len(text_boxes):
+        return False
+    sizes = text_boxes[:, 2:] - text_boxes[:, :2]
+    heights = sizes.min(axis=1)
+    away = np.maximum(text_boxes[:, :2] - place, place - text_boxes[:, 2:]).max(axis=1)
+    return bool((away < REACH_OF_TEXT * heights).any())
+
+
+def continues(piece: Piece, head: Head, other: Piece, other_head: Head) -> bool:
+    """Tell whether two lines are the halves of one dimension line: with heads away or facing."""
+    if not (piece.is_straight and other.is_straight):
+        return False
+    between = other_head.tip - head.tip
+    distance = float(np.linalg.norm(between))
+    if distance < TOUCH:
+        return False
+    axis = between / distance
+    ends = np.concatenate([piece.corners, other.corners]) - head.tip
+    aside = np.abs(axis[0] * ends[:, 1] - axis[1] * ends[:, 0])
+    facing = (head.tip - head.back) @ axis * ((other_head.tip - other_head.back) @ axis)
+    return bool(aside.max() < TOUCH and facing < 0)
+
+
+class FreeEnds:
+    """Tells where lines end without meeting another line."""
+
+    def __init__(self, pieces: Sequence[Piece], taken: set[int]) -> None:
+        """Look at all lines but those taken, which are known to be annotation."""
+        spots, owners = [], []
+        for index, piece in enumerate(pieces):
+            if piece.kind is Kind.LINES and index not in taken and not piece.dash_pattern:
+                dense = densified(piece)
+                spots.append(dense)
+                owners.append(np.full(len(dense), index))
+        self._owners = np.concatenate(owners) if owners else np.zeros(0, int)
+        self._tree = cKDTree(np.concatenate(spots)) if spots else None
+
+    def is_free(self, end: np.ndarray, own: int) -> bool:
+        """Tell whether an end of a line meets nothing else."""
+        if self._tree is None:
+            return True
+        near = self._tree.query_ball_point(end, TOUCH)
+        return bool((self._owners[near] == own).all())
+
+
+def densified(piece: Piece) -> np.ndarray:
+    """Return points along a line, closer to each other than what counts as touching."""
+    points = piece.points
+    if piece.closed:
+        points = np.vstack([points, points[:1]])
+    steps = np.diff(points, axis=0)
+    lengths = np.linalg.norm(steps, axis=1)
+    counts = np.minimum(2000, (lengths / TOUCH).astype(int) + 1)
+    which = np.repeat(np.arange(len(steps)), counts)
+    within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    dense = points[which] + steps[which] * (within / counts[which])[:, None]
+    return np.concatenate([dense, points[-1:]])
+
+
+def boxes_around(place: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Return which boxes (n x 4) a place is in, or touches."""
+    inside = (boxes[:, :2] - TOUCH < place) & (place < boxes[:, 2:] + TOUCH)
+    return np.flatnonzero(inside.all(axis=1))
+
+
+def extension_lines(
+    pieces: Sequence[Piece], line: int, tip: np.ndarray, near: Sequence[int], free: FreeEnds
+) -> set[int]:
+    """Return the lines that lead from the object to a tip of a dimension line.
+
+    They cross it close to their end, which meets nothing; an edge of the object ends in another.
+    """
+    found = set()
+    direction = direction_at(pieces[line], tip)
+    for index in near:
+        piece = pieces[index]
+        start, stop = piece.corners
+        length = float(np.linalg.norm(stop - start))
+        axis = (stop - start) / length
+        along = float((tip - start) @ axis)
+        overrun, end = min((along, 0), (length - along, 1))
+        if (
+            piece.line_width < 1.5 * pieces[line].line_width
+            and abs(cross(axis, tip - start)) < TOUCH
+            and -TOUCH < overrun < min(LONGEST_OVERRUN, 0.5 * length)
+            and abs(axis @ direction) < LEAST_ACROSS
+            and free.is_free((start, stop)[end], index)
+        ):
+            found.add(index)
+    return found
+
+
+def direction_at(piece: Piece, place: np.ndarray) -> np.ndarray:
+    """Return the direction of a line where it comes closest to a place."""
+    points = piece.points
+    nearest = int(np.argmin(np.linalg.norm(points - place, axis=1)))
+    step = points[min(nearest + 1, len(points) - 1)] - points[max(nearest - 1, 0)]
+    return step / max(float(np.linalg.norm(step)), 1e-9)
+
+
+def shelf(
+    pieces: Sequence[Piece],
+    end: np.ndarray,
+    near: Sequence[int],
+    free: FreeEnds,
+    text_boxes: np.ndarray,
+) -> set[int]:
+    """Return the line below the text to which a leader leads, if it is a line of its own."""
+    found = set()
+    for index in near:
+        ends = pieces[index].corners
+        away = np.linalg.norm(ends - end, axis=1)
+        far = ends[int(away.argmax())]
+        if (
+            away.min() < TOUCH
+            and away.max() < LONGEST_SHELF
+            and free.is_free(far, index)
+            and near_text((end + far) / 2, text_boxes)
+        ):
+            found.add(index)
+    return found
+
+
+def cross(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the cross product of two vectors in the plane."""
+    return float(first[0] * second[1] - first[1] * second[0])

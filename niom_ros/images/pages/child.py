@@ -1,0 +1,47 @@
+"""The process in which a page is read, so that no file can stop or fill the one that asked.
+
+Started by read_apart(); its standard input is the file, its standard output a line of JSON, and
+then the pixels of the picture.
+"""
+
+import json
+import resource
+import sys
+
+from niom_ros.images.decoding import ImageError
+from niom_ros.images.pages.drawing import draw_page
+
+MOST_MEMORY = 2 * 10**9  # bytes
+MOST_SECONDS = 60  # of computing, in case nobody is left to end this process
+
+
+def main() -> None:
+    """Draw the page that the arguments name: kind, page, page_dpi."""
+    limit(resource.RLIMIT_AS, MOST_MEMORY)
+    limit(resource.RLIMIT_CPU, MOST_SECONDS)
+    kind, page, page_dpi = sys.argv[1:]
+    try:
+        picture = draw_page(sys.stdin.buffer, kind, int(page), float(page_dpi))
+        pixels = picture.image.tobytes()
+    except MemoryError:
+        answer({'error': 'takes too much memory to draw: simplify it, or give a picture of it'})
+    except ImageError as error:
+        answer({'error': str(error)})
+    else:
+        answer({'shape': picture.image.shape, 'notes': picture.notes}, pixels)
+
+
+def limit(what: int, most: int) -> None:
+    """Lower a limit of this process, unless it is lower already."""
+    lowest = min((value for value in resource.getrlimit(what) if value >= 0), default=most)
+    resource.setrlimit(what, (min(most, lowest),) * 2)
+
+
+def answer(header: dict[str, object], pixels: bytes = b'') -> None:
+    """Write what the asking process waits for."""
+    sys.stdout.buffer.write(json.dumps(header).encode() + b'\n')
+    sys.stdout.buffer.write(pixels)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,84 @@
+"""Pictures of PDF and SVG pages without their annotations, drawn in this process."""
+
+import math
+import os
+from typing import BinaryIO
+
+from niom_ros.images.decoding import ImageError
+from niom_ros.images.decoding import MAX_PIXELS
+from niom_ros.images.decoding import reason
+from niom_ros.images.pages.annotations import Annotations
+from niom_ros.images.pages.annotations import find_annotations
+from niom_ros.images.pages.pdf import pdf_page
+from niom_ros.images.pages.pdf import PdfPage
+from niom_ros.images.pages.reading import ReferencePicture
+from niom_ros.images.pages.svg import svg_page
+from niom_ros.images.pages.svg import SvgPage
+
+LONGER_SIDE = 1600  # pixels of a page whose resolution nobody chose
+LARGEST_PDF = 200_000_000  # bytes
+LARGEST_SVG = 30_000_000
+
+
+def draw_page(file: BinaryIO, kind: str, page: int, page_dpi: float) -> ReferencePicture:
+    """Draw a page of a 'pdf' or 'svg' file; how long that takes, the file decides."""
+    try:
+        if kind == 'pdf':
+            with pdf_page(content_of(file, LARGEST_PDF), page) as opened:
+                return drawn(opened, page, page_dpi)
+        content = content_of(file, LARGEST_SVG)
+        if page:
+            raise ImageError(f'there is no page {page}: an SVG file has one page, 0')
+        return drawn(svg_page(content), page, page_dpi)
+    except OSError as error:
+        raise ImageError(f'it cannot be read: {reason(error)}') from None
+    except (ArithmeticError, ValueError) as error:
+        raise ImageError(
+            f'its numbers make no sense ({reason(error)}): give a picture of it instead'
+        ) from None
+
+
+def content_of(file: BinaryIO, most: int) -> bytes:
+    """Return what is in a file, unless it is too large to be a page."""
+    size = os.fstat(file.fileno()).st_size
+    if size > most:
+        raise ImageError(
+            f'it has {size / 1e6:.0f} MB, more than the limit of {most // 10**6} MB: '
+            'export only the page that is needed'
+        )
+    file.seek(0)
+    return file.read(most)
+
+
+def drawn(opened: PdfPage | SvgPage, page: int, page_dpi: float) -> ReferencePicture:
+    """Draw a page without its annotations, and say what these were."""
+    size = pixels(opened.inches, page_dpi)
+    if not opened.pieces:
+        raise ImageError(f'page {page} is empty: name a page on which something is drawn')
+    longer = max(opened.inches)
+    annotations = find_annotations(
+        opened.pieces, (opened.inches[0] / longer, opened.inches[1] / longer)
+    )
+    image = opened.picture_without(annotations.pieces, size)
+    return ReferencePicture(image, notes_on(annotations, page))
+
+
+def pixels(inches: tuple[float, float], page_dpi: float) -> tuple[int, int]:
+    """Return width and height of the picture, if they are within the limit."""
+    dpi = page_dpi or LONGER_SIDE / max(inches)
+    width, height = (max(1, round(length * dpi)) for length in inches)
+    if width * height > MAX_PIXELS:
+        most = math.sqrt(MAX_PIXELS / (inches[0] * inches[1]))
+        raise ImageError(
+            f'at {dpi:g} dpi the page has {width} x {height} pixels, more than the limit of '
+            f'{MAX_PIXELS // 10**6} million: use at most {math.floor(most)} dpi, or 0'
+        )
+    return width, height
+
+
+def notes_on(annotations: Annotations, page: int) -> tuple[str, ...]:
+    """Return what to tell about a page."""
+    told = [f'page {page} {advice}' for advice in annotations.advice]
+    if annotations.left_out:
+        told.insert(0, f'left out of page {page}: {annotations.left_out}')
+    return tuple(told)

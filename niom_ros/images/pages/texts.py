@@ -1,0 +1,220 @@
+"""Texts that a page has as shapes: letters as outlines, or drawn with a pen.
+
+All lengths are fractions of the longer side of the page.
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from niom_ros.images.pages.line_work import Kind
+from niom_ros.images.pages.line_work import Piece
+
+TALLEST_LETTER = 0.035
+SMALLEST_LETTER = 0.003
+TOUCH = 0.0008
+NEIGHBOURS = 10  # of a piece that may belong to the same letter or word
+MOST_SMALL_PIECES = 60_000
+RASTER = 2048  # pixels along the longer side of the page, to see what touches what
+WIDEST_GAP = 0.8  # heights of letters between two of them
+
+
+@dataclass(frozen=True)
+class Letter:
+    """Small pieces that hang together."""
+
+    pieces: tuple[int, ...]
+    box: np.ndarray
+    is_round: bool  # no dents and nothing inside: it might as well be a hole
+
+    @property
+    def size(self) -> np.ndarray:
+        """Return width and height."""
+        return self.box[2:] - self.box[:2]
+
+
+@dataclass(frozen=True)
+class DrawnText:
+    """A row of letters."""
+
+    pieces: frozenset[int]
+    box: np.ndarray
+
+
+def find_drawn_texts(pieces: Sequence[Piece], without: set[int]) -> list[DrawnText]:
+    """Return the rows of letters on a page, leaving aside pieces known to be something else.
+
+    A letter is small and touches nothing large. Two alone are a text only if one of them has a
+    shape that no hole or bolt has, or if they are as tall as other texts on the page.
+    """
+    small = [
+        index
+        for index, piece in enumerate(pieces)
+        if piece.kind is Kind.LINES
+        and index not in without
+        and piece.extent <= TALLEST_LETTER
+        and not piece.dash_pattern
+    ]
+    if not 1 < len(small) <= MOST_SMALL_PIECES:
+        return []
+    alone = touching_nothing(pieces, small, without)
+    letters = letters_of(pieces, alone)
+    boxes = np.array([pieces[index].box for index in alone]).reshape(-1, 4)
+    texts = []
+    for upright in (True, False):
+        rows = rows_of(letters, upright)
+        across = 1 if upright else 0
+        sure = [row for row in rows if is_surely_text(row)]
+        heights = [tallest(row, across) for row in sure]
+        for row in rows:
+            as_tall = any(abs(tallest(row, across) / height - 1) < 0.1 for height in heights)
+            if any(row is one for one in sure) or as_tall:
+                texts.append(text_of(row, alone, boxes))
+        used = {index for text in texts for index in text.pieces}
+        letters = [letter for letter in letters if not used.intersection(letter.pieces)]
+    return texts
+
+
+def touching_nothing(
+    pieces: Sequence[Piece], small: Sequence[int], without: set[int]
+) -> list[int]:
+    """Return those small pieces that touch no larger one, except lines left aside."""
+    raster = np.zeros((RASTER + 8, RASTER + 8), np.uint8)
+    among = without.union(small)
+    for index, piece in enumerate(pieces):
+        if piece.kind is Kind.LINES and index not in among:
+            corners = on_raster(piece.points)
+            cv2.polylines(raster, [corners], piece.closed, 255, 2)
+    return [
+        index
+        for index in small
+        if not raster[tuple(on_raster(pieces[index].points).T[::-1])].any()
+    ]
+
+
+def on_raster(points: np.ndarray) -> np.ndarray:
+    """Return points in pixels of the raster, none outside."""
+    return np.clip(np.rint(points * RASTER) + 4, 0, RASTER + 7).astype(np.int32)
+
+
+def letters_of(pieces: Sequence[Piece], small: Sequence[int]) -> list[Letter]:
+    """Join small pieces whose boxes overlap; what they make has to be small, too."""
+    if len(small) < 2:
+        return []
+    boxes = np.array([pieces[index].box for index in small])
+    labels = joined(
+        boxes,
+        lambda a, b: np.all(
+            (boxes[a, :2] - TOUCH <= boxes[b, 2:]) & (boxes[b, :2] - TOUCH <= boxes[a, 2:]), axis=1
+        ),
+    )
+    letters = []
+    for group in grouped(labels):
+        own = [small[which] for which in group]
+        corners = np.array([pieces[index].box for index in own])
+        box = np.concatenate([corners[:, :2].min(axis=0), corners[:, 2:].max(axis=0)])
+        if SMALLEST_LETTER <= (box[2:] - box[:2]).max() <= TALLEST_LETTER:
+            letters.append(Letter(tuple(own), box, is_round([pieces[index] for index in own])))
+    return letters
+
+
+def joined(
+    boxes: np.ndarray, belong: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return a number for each box: the same for those that neighbours link to each other."""
+    count = len(boxes)
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    _, near = cKDTree(centres).query(centres, k=min(NEIGHBOURS + 1, count))
+    first = np.repeat(np.arange(count), near.shape[1])
+    second = near.ravel()
+    linked = belong(first, second)
+    ones = np.ones(int(linked.sum()))
+    graph = coo_matrix((ones, (first[linked], second[linked])), shape=(count, count))
+    return connected_components(graph, directed=False)[1]
+
+
+def grouped(labels: np.ndarray) -> list[list[int]]:
+    """Return the places of each label."""
+    order = np.argsort(labels, kind='stable')
+    cuts = np.flatnonzero(np.diff(labels[order])) + 1
+    return [group.tolist() for group in np.split(order, cuts)]
+
+
+def is_round(members: Sequence[Piece]) -> bool:
+    """Tell whether a shape is convex and has nothing inside."""
+    if any(piece.has_holes for piece in members):
+        return False
+    points = np.concatenate([resampled(piece) for piece in members]).astype(np.float32)
+    hull = cv2.convexHull(points)
+    if len(hull) < 3:
+        return True
+    depth = [cv2.pointPolygonTest(hull, (float(x), float(y)), True) for x, y in points]
+    size = float((points.max(axis=0) - points.min(axis=0)).max())
+    return float(np.mean(np.array(depth) > 0.08 * size)) < 0.1
+
+
+def resampled(piece: Piece) -> np.ndarray:
+    """Return points at even distances along a piece."""
+    points = np.vstack([piece.points, piece.points[:1]]) if piece.closed else piece.points
+    along = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
+    places = np.linspace(0, along[-1], 24)
+    return np.stack([np.interp(places, along, points[:, axis]) for axis in (0, 1)], axis=1)
+
+
+def rows_of(letters: Sequence[Letter], upright: bool) -> list[list[Letter]]:
+    """Return letters that stand side by side, two or more, in rows or else in columns."""
+    if len(letters) < 2:
+        return []
+    boxes = np.array([letter.box for letter in letters])
+    along, across = (0, 1) if upright else (1, 0)
+    sizes = boxes[:, 2:] - boxes[:, :2]
+
+    def belong(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        gap = np.maximum(
+            boxes[a, along] - boxes[b, 2 + along], boxes[b, along] - boxes[a, 2 + along]
+        )
+        shared = np.minimum(boxes[a, 2 + across], boxes[b, 2 + across])
+        shared = shared - np.maximum(boxes[a, across], boxes[b, across])
+        lower = np.minimum(sizes[a, across], sizes[b, across])
+        taller = np.maximum(sizes[a, across], sizes[b, across])
+        return (
+            (a != b)
+            & (gap < WIDEST_GAP * taller)
+            & (shared >= 0.5 * lower)
+            & (taller <= 2 * lower)
+        )
+
+    labels = joined(boxes, belong)
+    return [[letters[which] for which in row] for row in grouped(labels) if len(row) > 1]
+
+
+def is_surely_text(row: Sequence[Letter]) -> bool:
+    """Tell whether the shapes in a row are those of letters rather than of holes or bolts."""
+    if sum(not letter.is_round for letter in row) * 3 < len(row):
+        return False
+    sizes = np.array([letter.size for letter in row])
+    alike = (np.ptp(sizes, axis=0) < 0.03 * sizes.max()).all()
+    square = abs(sizes[0, 0] / max(sizes[0, 1], 1e-9) - 1) < 0.1
+    return not (alike and square)
+
+
+def tallest(row: Sequence[Letter], across: int) -> float:
+    """Return the height of the tallest letter."""
+    return float(max(letter.size[across] for letter in row))
+
+
+def text_of(row: Sequence[Letter], small: Sequence[int], small_boxes: np.ndarray) -> DrawnText:
+    """Return a row of letters with the dots and accents between them."""
+    boxes = np.array([letter.box for letter in row])
+    box = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
+    own = {index for letter in row for index in letter.pieces}
+    around = 0.3 * float((box[2:] - box[:2]).min())
+    inside = (small_boxes[:, :2] >= box[:2] - around) & (small_boxes[:, 2:] <= box[2:] + around)
+    own.update(small[int(which)] for which in np.flatnonzero(np.all(inside, axis=1)))
+    return DrawnText(frozenset(own), box)

@@ -1,0 +1,142 @@
+"""How a TIFF file lays out its pixels, read before Pillow opens it.
+
+A page is unpacked strip by strip or tile by tile. How large these are, how many, and which bytes
+they unpack is up to the file: a few bytes can ask for much more than the page has pixels.
+"""
+
+from dataclasses import dataclass
+import struct
+from typing import BinaryIO
+
+from niom_ros.images.safe_open import LARGEST_FILE
+
+MOST_PARTS = 200_000  # strips or tiles of a page; Pillow takes memory for each of them
+MOST_TAGS = 4096  # of a page, as in libtiff
+MOST_BITS = 64  # of a sample
+MOST_TILED = 64_000_000  # pixels of all tiles of a page, which may end beyond it
+
+WIDTH, HEIGHT, BITS = 256, 257, 258
+STRIPS, SAMPLES, STRIP_ROWS, STRIP_BYTES, PLANES = 273, 277, 278, 279, 284
+TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES = 322, 323, 324, 325
+LAYOUT = {WIDTH, HEIGHT, BITS, STRIPS, SAMPLES, STRIP_ROWS, STRIP_BYTES, PLANES}
+LAYOUT |= {TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES}
+
+CODES = {3: 'H', 4: 'L', 16: 'Q'}  # of struct, for the types of numbers in a TIFF file
+BEGINNINGS = (b'II*\0', b'MM\0*', b'II\0*', b'MM*\0')  # Pillow reads also the last two
+BIG_BEGINNING, UNREADABLE_BEGINNING = b'II+\0', b'MM\0+'
+
+
+class BadLayout(ValueError):
+    """Strips or tiles that do not fit to their page."""
+
+
+@dataclass(frozen=True)
+class TiffNumbers:
+    """The numbers of a TIFF file."""
+
+    source: BinaryIO
+    order: str  # of bytes, for struct
+    big: bool  # BigTIFF: places and counts have 8 bytes
+
+    def at(self, place: int, code: str) -> tuple[int, ...]:
+        """Return the numbers at a place."""
+        self.source.seek(place)
+        size = struct.calcsize(self.order + code)
+        data = self.source.read(size)
+        if len(data) < size:
+            raise BadLayout('its tags are cut off')
+        return struct.unpack(self.order + code, data)
+
+    def tags(self, page: int) -> tuple[int, int, int]:
+        """Return where the tags of a page are, how many, and where the next page is."""
+        (count,) = self.at(page, 'Q' if self.big else 'H')
+        if count > MOST_TAGS:
+            raise BadLayout(f'it has {count} tags, more than the limit of {MOST_TAGS}')
+        begin = page + (8 if self.big else 2)
+        (following,) = self.at(begin + count * self.tag_size, self.place_code)
+        return begin, count, following
+
+    @property
+    def place_code(self) -> str:
+        """Return how places are written."""
+        return 'Q' if self.big else 'L'
+
+    @property
+    def tag_size(self) -> int:
+        """Return how many bytes a tag has."""
+        return 20 if self.big else 12
+
+    def layout(self, page: int) -> dict[int, tuple[int, ...]]:
+        """Return the values of the tags that matter, each of which Pillow and libtiff read alike.
+
+        Of a tag that is there twice or of an odd type, they would see different values.
+        """
+        begin, count, _ = self.tags(page)
+        values: dict[int, tuple[int, ...]] = {}
+        for place in range(begin, begin + count * self.tag_size, self.tag_size):
+            tag, kind, length = self.at(place, f'HH{self.place_code}')
+            if tag not in LAYOUT:
+                continue
+            if tag in values or kind not in CODES:
+                raise BadLayout(f'tag {tag} is there twice or no number')
+            if length > MOST_PARTS:
+                raise BadLayout(f'it has more than {MOST_PARTS} strips or tiles')
+            code = f'{length}{CODES[kind]}'
+            room = struct.calcsize(self.order + self.place_code)
+            inside = place + self.tag_size - room
+            if struct.calcsize(self.order + code) > room:
+                (inside,) = self.at(inside, self.place_code)
+            values[tag] = self.at(inside, code)
+        return values
+
+
+def check_tiff(source: BinaryIO, page: int) -> None:
+    """Refuse a TIFF file whose first or wanted page unpacks to more than it shows."""
+    head = source.read(4)
+    source.seek(0)
+    if head == UNREADABLE_BEGINNING:  # Pillow and libtiff do not read it alike
+        raise BadLayout('save it in little-endian order')
+    if head not in (*BEGINNINGS, BIG_BEGINNING):
+        return
+    numbers = TiffNumbers(source, '<' if head[:1] == b'I' else '>', head == BIG_BEGINNING)
+    (place,) = numbers.at(8 if numbers.big else 4, numbers.place_code)
+    pages: list[int] = []
+    while place and place not in pages and len(pages) <= page:
+        pages.append(place)
+        _, _, place = numbers.tags(place)
+    for place in {*pages[:1], *pages[-1:]}:
+        check_layout(numbers.layout(place))
+    source.seek(0)
+
+
+def check_layout(layout: dict[int, tuple[int, ...]]) -> None:
+    """Refuse a page whose strips or tiles are more, or larger, than its size needs."""
+
+    def number(tag: int, default: int) -> int:
+        value, *more = layout.get(tag) or (default,)
+        if more:
+            raise BadLayout(f'tag {tag} has more than one value')
+        return value
+
+    width, height = number(WIDTH, 0), number(HEIGHT, 0)
+    if not (width and height):
+        return  # Pillow will say so
+    tiled = not layout.keys().isdisjoint((TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES))
+    if tiled and STRIPS in layout:
+        raise BadLayout('it has both strips and tiles')
+    part_width = number(TILE_WIDTH, 0) if tiled else width
+    part_height = number(TILE_HEIGHT, 0) if tiled else min(number(STRIP_ROWS, height), height)
+    if not (part_width and part_height):
+        raise BadLayout('its strips or tiles have no size')
+    across, down = -(-width // part_width), -(-height // part_height)
+    planes = number(SAMPLES, 1) if number(PLANES, 1) == 2 else 1
+    if len(layout.get(TILES if tiled else STRIPS, ())) > across * down * planes:
+        raise BadLayout('it has more strips or tiles than its size needs')
+    # Many strips or tiles can be made of the same bytes.
+    if max(sum(layout.get(tag, ())) for tag in (STRIP_BYTES, TILE_BYTES)) > LARGEST_FILE:
+        raise BadLayout('its strips or tiles have more bytes than a file may have')
+    if max(layout.get(BITS, (1,))) > MOST_BITS:
+        raise BadLayout(f'a sample has more than {MOST_BITS} bits')
+    covered = across * part_width, down * part_height
+    if tiled and covered[0] * covered[1] > MOST_TILED:
+        raise BadLayout(f'its tiles have {covered[0]} x {covered[1]} pixels: save it without')

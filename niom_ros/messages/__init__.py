@@ -1,0 +1,1 @@
+"""From an answer to the fields of ROS messages, without needing ROS."""

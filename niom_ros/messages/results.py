@@ -1,0 +1,204 @@
+"""What is known about a frame as the messages that carry it, whoever builds these.
+
+The node builds ROS messages, `niom replay` those of a bag, or plain JSON. `Build` makes a message
+of a type from its fields; arrays of numbers come as NumPy arrays.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.semantics.scene import Scene
+from niom_ros.stream.guide import Guidance
+from niom_ros.stream.pose import Pose
+
+Build = Callable[..., Any]  # build('niom_ros/Homography', status=1, ...)
+
+MATCHED, TRACKED = 1, 2  # Homography.MATCHED, Homography.TRACKED
+MODE_NUMBERS = {'global': 1, 'local': 2}  # LandmarkArray.GLOBAL, LandmarkArray.LOCAL
+
+
+@dataclass(frozen=True)
+class FrameInfo:
+    """What belongs to a frame besides what was found in it."""
+
+    header: Any  # of the camera image, as the builder has it
+    width: int
+    height: int
+    method: str
+    detector: str
+    landmark_mode: str
+    latency: float = 0.0  # seconds from its stamp to now
+    received: int = 0  # frames since the node became active
+    dropped: int = 0
+
+
+def homography_message(build: Build, guidance: Guidance, frame: FrameInfo) -> Any:
+    """Return where the reference is: small, for controllers."""
+    verdict = guidance.outcome.verdict
+    fields: dict[str, Any] = {
+        'header': frame.header,
+        'status': int(verdict.status),
+        'image_width': frame.width,
+        'image_height': frame.height,
+        'confidence': verdict.confidence,
+    }
+    if verdict.reference_to_image is not None:
+        tracked = guidance.matched_stamp is not None
+        fields['source'] = TRACKED if tracked else MATCHED
+        fields['matched_stamp'] = guidance.matched_stamp if tracked else stamp_of(frame.header)
+        fields['matrix'] = verdict.reference_to_image.ravel()
+    if guidance.reference is not None:
+        width, height = guidance.reference.given.size
+        fields |= reference_fields(guidance)
+        fields |= {'reference_width': width, 'reference_height': height}
+    return build('niom_ros/Homography', **fields)
+
+
+def stamp_of(header: Any) -> Any:
+    """Return the stamp of a header, which in JSON is a dictionary."""
+    return header['stamp'] if isinstance(header, dict) else header.stamp
+
+
+def reference_fields(guidance: Guidance) -> dict[str, Any]:
+    """Return which reference a message is about."""
+    if guidance.reference is None:
+        return {}
+    return {
+        'reference_id': guidance.reference.id,
+        'reference_revision': guidance.reference.revision,
+    }
+
+
+def match_message(build: Build, guidance: Guidance, frame: FrameInfo, homography: Any) -> Any:
+    """Return all that is known about a frame."""
+    outcome, verdict = guidance.outcome, guidance.outcome.verdict
+    correspondences = outcome.correspondences
+    checks = verdict.checks | pose_checks(guidance.pose)
+    fields: dict[str, Any] = {
+        'header': frame.header,
+        'homography': homography,
+        'status_message': verdict.message,
+        'tried_reference_ids': [name for name, _ in guidance.tried],
+        'tried_confidences': floats([confidence for _, confidence in guidance.tried]),
+        'reference_x': floats(correspondences.reference_points[:, 0]),
+        'reference_y': floats(correspondences.reference_points[:, 1]),
+        'image_x': floats(correspondences.image_points[:, 0]),
+        'image_y': floats(correspondences.image_points[:, 1]),
+        'score': floats(correspondences.scores),
+        'inlier': verdict.inliers,
+        'inliers': int(verdict.inliers.sum()),
+        'image_keypoints': outcome.image_keypoints,
+        'check_names': list(checks),
+        'check_values': floats(list(checks.values())),
+        'method': frame.method,
+        'detector': frame.detector,
+        'stage_names': list(outcome.stage_seconds),
+        'stage_seconds': floats(list(outcome.stage_seconds.values())),
+        'latency': frame.latency,
+        'frames_received': frame.received,
+        'frames_dropped': frame.dropped,
+        **semantic_fields(build, outcome),
+    }
+    if correspondences.reference_weights is not None:
+        fields['reference_weight'] = floats(correspondences.reference_weights)
+    if correspondences.image_weights is not None:
+        fields['image_weight'] = floats(correspondences.image_weights)
+    if guidance.reference is not None:
+        reference = guidance.reference.reference
+        fields['reference_label'] = guidance.reference.given.label
+        fields['reference_objects'] = object_messages(build, reference.scene)
+        fields['reference_keypoints'] = len(reference.features)
+    return build('niom_ros/MatchResult', **fields)
+
+
+def semantic_fields(build: Build, outcome: MatchOutcome) -> dict[str, Any]:
+    """Return what objects were seen and paired, and what weights came of it."""
+    return {
+        'weighting': outcome.weighting,
+        'reference_weights_from': outcome.reference_weights.source,
+        'image_weights_from': outcome.image_weights.source,
+        'image_objects': object_messages(build, outcome.scene),
+        'object_pairs': [
+            build('niom_ros/ObjectPair', **asdict(pair)) for pair in outcome.paired.pairs
+        ],
+        'pairing': outcome.paired.how,
+    }
+
+
+def pose_checks(pose: Pose | None) -> dict[str, float]:
+    """Return the numbers behind a pose."""
+    if pose is None:
+        return {}
+    return {'pose_error': pose.error, 'pose_ambiguity': pose.ambiguity}
+
+
+def object_messages(build: Build, scene: Scene) -> list[Any]:
+    """Return the objects of a scene."""
+    return [build('niom_ros/DetectedObject', **seen.as_message()) for seen in scene.objects]
+
+
+def landmarks_message(build: Build, guidance: Guidance, frame: FrameInfo) -> Any:
+    """Return where the named points of the reference are."""
+    places = guidance.landmarks
+    return build(
+        'niom_ros/LandmarkArray',
+        header=frame.header,
+        status=int(guidance.outcome.verdict.status),
+        mode=MODE_NUMBERS[frame.landmark_mode],
+        names=[place.name for place in places],
+        x=floats([place.x for place in places]),
+        y=floats([place.y for place in places]),
+        deviation=floats([place.deviation for place in places]),
+        confidence=floats([place.confidence for place in places]),
+        inside=np.array([place.inside for place in places], bool),
+        **reference_fields(guidance),
+    )
+
+
+def pose_message(build: Build, pose: Pose, frame: FrameInfo) -> Any:
+    """Return where the reference is in space."""
+    x, y, z = pose.translation.tolist()
+    qx, qy, qz, qw = map(float, pose.quaternion)
+    return build(
+        'geometry_msgs/PoseWithCovarianceStamped',
+        header=frame.header,
+        pose=build(
+            'geometry_msgs/PoseWithCovariance',
+            pose=build(
+                'geometry_msgs/Pose',
+                position=build('geometry_msgs/Point', x=x, y=y, z=z),
+                orientation=build('geometry_msgs/Quaternion', x=qx, y=qy, z=qz, w=qw),
+            ),
+            covariance=pose.covariance.ravel(),
+        ),
+    )
+
+
+def image_message(build: Build, rgb: np.ndarray, header: Any) -> Any:
+    """Return an RGB array as an image of encoding rgb8."""
+    height, width = rgb.shape[:2]
+    return build(
+        'sensor_msgs/Image',
+        header=header,
+        height=height,
+        width=width,
+        encoding='rgb8',
+        step=3 * width,
+        data=rgb.ravel(),
+    )
+
+
+def is_found(guidance: Guidance) -> bool:
+    """Tell whether the reference was found."""
+    return guidance.outcome.verdict.status is Status.OK
+
+
+def floats(values: Any) -> np.ndarray:
+    """Return numbers as most messages carry them."""
+    return np.asarray(values, np.float32)

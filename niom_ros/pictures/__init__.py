@@ -1,0 +1,1 @@
+"""Pictures for people: matches, overlays, heat maps, edges."""

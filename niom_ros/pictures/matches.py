@@ -1,0 +1,503 @@
+"""Pictures that show people what was matched, and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+import math
+from typing import Protocol
+
+import cv2
+import numpy as np
+
+from niom_ros.core.homographies import warp_points
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.outcomes import Weights
+from niom_ros.matching.reference import Reference
+from niom_ros.pictures.lettering import banner
+from niom_ros.pictures.lettering import Entry
+from niom_ros.pictures.lettering import legend
+from niom_ros.pictures.lettering import lettered
+from niom_ros.pictures.lettering import line_height
+from niom_ros.pictures.lettering import shortened
+from niom_ros.pictures.lettering import text_size
+from niom_ros.pictures.lettering import text_width
+from niom_ros.pictures.lettering import WHITE
+from niom_ros.pictures.lettering import write_plate
+from niom_ros.pictures.marks import BLUE
+from niom_ros.pictures.marks import draw_arrow_head
+from niom_ros.pictures.marks import draw_box
+from niom_ros.pictures.marks import draw_cross
+from niom_ros.pictures.marks import draw_diamond
+from niom_ros.pictures.marks import draw_dot
+from niom_ros.pictures.marks import draw_ink
+from niom_ros.pictures.marks import draw_line
+from niom_ros.pictures.marks import draw_quadrangle
+from niom_ros.pictures.marks import HEAT_COLOURS
+from niom_ros.pictures.marks import PURPLE
+from niom_ros.pictures.marks import SCORE_COLOURS
+from niom_ros.pictures.marks import score_colours
+from niom_ros.pictures.marks import SLATE
+from niom_ros.pictures.marks import VERMILLION
+from niom_ros.pictures.marks import whole
+from niom_ros.semantics.objects import SeenObject
+from niom_ros.semantics.scene import Scene
+
+GAP = 8  # pixels between two images
+READABLE_WIDTH = 640  # what is narrower is enlarged to this, if max_width lets it
+WIDEST_REFERENCE = 1.25  # times the width of the camera image
+MAX_LINES = 80  # more than this and nobody can follow one
+FINEST_HEAT = 256  # pixels on a side: heat is smooth, and a finer map takes long
+
+Rectangle = tuple[int, int, int, int]  # left, top, right, bottom
+
+
+class Landmark(Protocol):
+    """A named point of the camera image."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called."""
+
+    @property
+    def x(self) -> float:
+        """Return its column in pixels; NaN: not known."""
+
+    @property
+    def y(self) -> float:
+        """Return its row in pixels; NaN: not known."""
+
+    @property
+    def inside(self) -> bool:
+        """Tell whether it lies inside the image."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """An image on the canvas."""
+
+    pixels: np.ndarray  # its part of the canvas: what is drawn here stays inside
+    from_image: np.ndarray  # 3 x 3, from pixels of the image to those of the panel
+    corner: np.ndarray  # 2, where it begins on the canvas
+    text_size: int
+    labels: list[Rectangle] = field(default_factory=list)  # where no further one fits
+
+
+def draw_matches(
+    reference: Reference | None,
+    image: np.ndarray,
+    outcome: MatchOutcome,
+    max_width: int = 1280,
+    landmarks: Sequence[Landmark] | None = None,
+    title: str = '',
+) -> np.ndarray:
+    """Draw reference and image side by side, joined by the matches that agree."""
+    found = outcome.verdict.reference_to_image
+    canvas, panels = arrange([image] if reference is None else [reference.image, image], max_width)
+    if reference is not None:
+        draw_correspondences(canvas, panels[0], panels[1], outcome)
+        draw_outline(panels[0], reference, np.eye(3))
+        if found is not None:
+            draw_outline(panels[1], reference, found)
+        name_sides(panels)
+    draw_landmarks(panels[-1], landmarks or ())
+    size = panels[-1].text_size
+    entries = match_entries(size) + place_entries(size, landmarks) if reference else []
+    return framed(status_banner(canvas.shape[1], outcome, title), canvas, entries)
+
+
+def draw_overlay(
+    reference: Reference | None,
+    image: np.ndarray,
+    outcome: MatchOutcome,
+    max_width: int = 1280,
+    landmarks: Sequence[Landmark] | None = None,
+    title: str = '',
+) -> np.ndarray:
+    """Draw the image with what counts of the reference laid over it, where it was found."""
+    canvas, panel = overlaid(reference, image, outcome, max_width)
+    draw_landmarks(panel, landmarks or ())
+    entries = place_entries(panel.text_size, landmarks)
+    return framed(status_banner(canvas.shape[1], outcome, title), canvas, entries)
+
+
+def draw_semantics(
+    reference: Reference, image: np.ndarray, outcome: MatchOutcome, max_width: int = 1280
+) -> np.ndarray:
+    """Draw the objects of both sides, the pairs among them and the heat that made the weights."""
+    scenes = [reference.scene, outcome.scene]
+    used = [outcome.reference_weights.objects, outcome.image_weights.objects]
+    canvas, panels = arrange([reference.image, image], max_width)
+    for panel, scene, indices in zip(panels, scenes, used, strict=True):
+        draw_heat(panel, [scene.objects[index] for index in indices])
+        draw_objects(panel, scene, indices)
+    draw_pairs(canvas, panels, scenes, outcome)
+    name_sides(panels)
+    for panel, scene, indices in zip(panels, scenes, used, strict=True):
+        name_objects(panel, scene, indices)
+    entries = heat_entries(panels[-1].text_size)
+    return framed(weights_banner(canvas.shape[1], outcome), canvas, entries)
+
+
+def draw_edges(
+    reference: Reference, image: np.ndarray, outcome: MatchOutcome, max_width: int = 1280
+) -> np.ndarray:
+    """Draw the strokes of a drawing, and the edges of the image with those strokes on them."""
+    assert reference.strokes is not None and outcome.edges is not None
+    edges = cv2.resize(outcome.edges.picture(), image.shape[1::-1])
+    canvas, (left, right) = arrange([np.zeros_like(reference.image), edges], max_width)
+    for x, y in whole(warp_points(left.from_image, reference.strokes.points)):
+        cv2.circle(left.pixels, (x, y), left.text_size // 12, WHITE, -1)
+    points = whole(warp_points(right.from_image, outcome.correspondences.image_points))
+    for point, agrees in zip(points, outcome.verdict.inliers, strict=True):
+        draw_ink(right.pixels, point, agrees, right.text_size)
+    name_sides([left, right])
+    how = 'The strokes of the drawing are laid along edges that run the same way.'
+    strip = banner(canvas.shape[1], SLATE, 'EDGES', 'of the camera image', [('', how)], 2)
+    return framed(strip, canvas, ink_entries(right.text_size))
+
+
+def draw_report(reference: Reference, image: np.ndarray, outcome: MatchOutcome) -> np.ndarray:
+    """Draw the picture of `niom match`: what was matched by, the matches, the overlay if found."""
+    parts = [draw_matches(reference, image, outcome)]
+    if outcome.edges is not None:
+        parts.insert(0, draw_edges(reference, image, outcome))
+    if outcome.weighting != 'none':
+        parts.insert(0, draw_semantics(reference, image, outcome))
+    if outcome.verdict.reference_to_image is not None:
+        parts.append(overlaid(reference, image, outcome, parts[0].shape[1])[0])
+    return stacked(parts)
+
+
+# Where images go
+
+
+def arrange(images: Sequence[np.ndarray], max_width: int) -> tuple[np.ndarray, list[Panel]]:
+    """Put images in a row on a canvas, none higher than the last one, the camera's."""
+    height, width = images[-1].shape[:2]
+    scales = [min(height / i.shape[0], WIDEST_REFERENCE * width / i.shape[1]) for i in images]
+    natural = sum(i.shape[1] * scale for i, scale in zip(images, scales, strict=True))
+    gaps = len(images) - 1
+    room = max_width - gaps * (GAP + 1)  # one more for a sliver that is rounded up to a pixel
+    enlarged = max(1.0, min(READABLE_WIDTH, room) / natural)
+    # No higher than three quarters of the width, so that tall images stay on the screen.
+    zoom = min(enlarged, room / natural, 0.75 * max_width / height)
+    shown = [resized(i, scale * zoom) for i, scale in zip(images, scales, strict=True)]
+    row = sum(part.shape[1] for part in shown) + gaps * GAP
+    # Words need room, also above a sliver.
+    canvas_width = max(row, min(max_width, READABLE_WIDTH))
+    canvas = np.zeros((max(part.shape[0] for part in shown), canvas_width, 3), np.uint8)
+    panels = []
+    left = (canvas_width - row) // 2
+    for image, part in zip(images, shown, strict=True):
+        top = (canvas.shape[0] - part.shape[0]) // 2
+        pixels = canvas[top : top + part.shape[0], left : left + part.shape[1]]
+        pixels[:] = part
+        corner = np.array([left, top])
+        panels.append(Panel(pixels, scaling(image, part), corner, text_size(canvas_width)))
+        left += part.shape[1] + GAP
+    return canvas, panels
+
+
+def resized(image: np.ndarray, scale: float) -> np.ndarray:
+    """Return the image scaled, at least one pixel a side."""
+    # A little more, so that a rounding error does not cost a pixel.
+    width, height = (max(1, int(side * scale + 1e-6)) for side in image.shape[1::-1])
+    if (height, width) == image.shape[:2]:
+        return image
+    method = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    return cv2.resize(image, (width, height), interpolation=method)
+
+
+def scaling(image: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Return the transform from pixels of an image to those of its resized copy."""
+    x, y = part.shape[1] / image.shape[1], part.shape[0] / image.shape[0]
+    return np.array([[x, 0, (x - 1) / 2], [0, y, (y - 1) / 2], [0, 0, 1]])
+
+
+def framed(banner: np.ndarray, canvas: np.ndarray, entries: Sequence[Entry]) -> np.ndarray:
+    """Return a picture with its banner above and its legend below."""
+    return np.vstack([banner, canvas, legend(canvas.shape[1], entries)])
+
+
+def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return pictures below each other, each in the middle."""
+    width = max(part.shape[1] for part in parts)
+    rows = []
+    for part in parts:
+        left = (width - part.shape[1]) // 2
+        rows.append(np.pad(part, ((0, GAP), (left, width - part.shape[1] - left), (0, 0))))
+    return np.vstack(rows)[:-GAP]
+
+
+# Marks
+
+
+def draw_correspondences(
+    canvas: np.ndarray, left: Panel, right: Panel, outcome: MatchOutcome
+) -> None:
+    """Join points that agree by lines in the colour of their score; cross the others out."""
+    matches, agrees, size = outcome.correspondences, outcome.verdict.inliers, left.text_size
+    starts = whole(warp_points(left.from_image, matches.reference_points) + left.corner)
+    ends = whole(warp_points(right.from_image, matches.image_points) + right.corner)
+    colours = score_colours(matches.scores)
+    for index in np.flatnonzero(~agrees):
+        draw_cross(canvas, starts[index], size)
+        draw_cross(canvas, ends[index], size)
+    # Matches come best first. The best are drawn last, so that they are on top.
+    agreeing = np.flatnonzero(agrees)[::-1]
+    lines = min(MAX_LINES, len(agreeing), canvas.shape[0] // 8 + 1)
+    for index in agreeing[np.linspace(0, len(agreeing) - 1, lines).round().astype(int)]:
+        draw_line(canvas, starts[index], ends[index], colours[index], 1 + size // 12)
+    for index in agreeing:
+        draw_dot(canvas, starts[index], colours[index], size)
+        draw_dot(canvas, ends[index], colours[index], size)
+
+
+def draw_outline(panel: Panel, reference: Reference, reference_to_image: np.ndarray) -> None:
+    """Draw the border of what counts of the reference, where it lies in the image."""
+    warp = panel.from_image @ reference_to_image
+    draw_quadrangle(panel.pixels, warp_points(warp, reference.box.corners()), panel.text_size)
+
+
+def overlaid(
+    reference: Reference | None, image: np.ndarray, outcome: MatchOutcome, max_width: int
+) -> tuple[np.ndarray, Panel]:
+    """Return a canvas with the overlay, without words."""
+    found = outcome.verdict.reference_to_image
+    canvas, (panel,) = arrange([image], max_width)
+    if reference is not None and found is not None:
+        lay_over(panel, reference, found)
+        draw_outline(panel, reference, found)
+    return canvas, panel
+
+
+def lay_over(panel: Panel, reference: Reference, reference_to_image: np.ndarray) -> None:
+    """Blend what counts of the reference with the image, where it lies in it."""
+    box = reference.box
+    part = box.part_of(reference.image)
+    # No finer than one can see; besides, OpenCV 4 warps no more than 32767 pixels a side.
+    finest = 2 * max(panel.pixels.shape)
+    columns, rows = min(box.width, finest), min(box.height, finest)
+    shrunk = cv2.resize(part, (columns, rows), interpolation=cv2.INTER_AREA)
+    from_part = np.array([[1, 0, box.left], [0, 1, box.top], [0, 0, 1]])
+    from_shrunk = from_part @ np.linalg.inv(scaling(part, shrunk))
+    warp = panel.from_image @ reference_to_image @ from_shrunk
+    size = panel.pixels.shape[1], panel.pixels.shape[0]
+    laid = cv2.warpPerspective(shrunk, warp, size)
+    covered = cv2.warpPerspective(np.full(shrunk.shape[:2], 255, np.uint8), warp, size)
+    cv2.copyTo(cv2.addWeighted(panel.pixels, 0.45, laid, 0.55, 0), covered, panel.pixels)
+
+
+def draw_landmarks(panel: Panel, landmarks: Sequence[Landmark]) -> None:
+    """Draw named points; for those outside of the image, an arrow head at its border."""
+    size = panel.text_size
+    known = [mark for mark in landmarks if math.isfinite(mark.x) and math.isfinite(mark.y)]
+    points = np.array([[mark.x, mark.y] for mark in known]).reshape(-1, 2)
+    points = warp_points(panel.from_image, points)
+    corner = np.array(panel.pixels.shape[1::-1]) - 1
+    nearest = points.clip(np.minimum(4, corner / 2), np.maximum(corner - 4, corner / 2))
+    for mark, point, inner in zip(known, points, nearest, strict=True):
+        if mark.inside:
+            draw_diamond(panel.pixels, point, size)
+        else:
+            draw_arrow_head(panel.pixels, inner, point - inner, PURPLE, size)
+    around = [(x - size, y - size, x + size, y + size) for x, y in whole(nearest)]
+    panel.labels.extend(around)
+    for mark, place in zip(known, around, strict=True):
+        write_label(panel, mark.name, place)
+
+
+def draw_heat(panel: Panel, objects: Sequence[SeenObject]) -> None:
+    """Colour an image by the heat of objects, of the strongest where they overlap."""
+    # Grey and darker, so that the heat stands out.
+    grey = cv2.convertScaleAbs(cv2.cvtColor(panel.pixels, cv2.COLOR_RGB2GRAY), alpha=0.7)
+    ground = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)
+    height, width = grey.shape
+    rows, columns = min(height, FINEST_HEAT), min(width, FINEST_HEAT)
+    heat = np.zeros((rows, columns), np.float32)
+    for seen in objects:
+        heat = np.maximum(heat, seen.heat.picture(columns, rows).cpu().numpy())
+    heat = cv2.resize(heat, (width, height))
+    colours = cv2.applyColorMap((255 * heat).astype(np.uint8), HEAT_COLOURS)
+    share = np.minimum(0.8, 1.6 * heat)
+    panel.pixels[:] = cv2.blendLinear(colours, ground, share, 1 - share)
+
+
+def draw_objects(panel: Panel, scene: Scene, used: Sequence[int]) -> None:
+    """Draw the boxes of objects, on top those that give weights."""
+    for index in sorted(range(len(scene.objects)), key=lambda index: index in used):
+        start, end = whole(corners_of(panel, scene.objects[index]))
+        draw_box(panel.pixels, start, end, index in used, panel.text_size)
+
+
+def corners_of(panel: Panel, seen: SeenObject) -> np.ndarray:
+    """Return the left top and the right bottom corner of an object's box, as far as it is seen."""
+    corners = [[seen.area.left, seen.area.top], [seen.area.right, seen.area.bottom]]
+    last = np.array(panel.pixels.shape[1::-1]) - 1
+    return warp_points(panel.from_image, np.array(corners)).clip(0, last)
+
+
+def draw_pairs(
+    canvas: np.ndarray, panels: Sequence[Panel], scenes: Sequence[Scene], outcome: MatchOutcome
+) -> None:
+    """Join the objects that were paired, with a number that says how alike they are."""
+    size = panels[0].text_size
+    for pair in outcome.paired.pairs:
+        indices = pair.reference_object, pair.image_object
+        middles = [
+            corners_of(panel, scene.objects[index]).mean(axis=0) + panel.corner
+            for panel, scene, index in zip(panels, scenes, indices, strict=True)
+        ]
+        start, end = whole(np.array(middles))
+        draw_line(canvas, start, end, WHITE, 1 + size // 10)
+        x, y = (start[0] + end[0]) // 2, (start[1] + end[1]) // 2
+        write_plate(canvas, f'{pair.similarity:.2f}', (x - size, y - size // 2), size)
+
+
+# Words on images
+
+
+def name_sides(panels: Sequence[Panel]) -> None:
+    """Write on each of two panels which side it shows."""
+    for panel, name in zip(panels, ('reference', 'camera'), strict=True):
+        height, width = panel.pixels.shape[:2]
+        write_label(panel, name, (0, height, width, height))
+
+
+def name_objects(panel: Panel, scene: Scene, used: Sequence[int]) -> None:
+    """Write what the objects are, first those that give weights."""
+    for index in sorted(range(len(scene.objects)), key=lambda index: index not in used):
+        seen = scene.objects[index]
+        (left, top), (right, bottom) = whole(corners_of(panel, seen))
+        text = f'{seen.label or "unnamed"} {seen.score:.2f}'
+        write_label(panel, text, (left, top, right, bottom))
+
+
+def write_label(panel: Panel, text: str, around: Rectangle) -> None:
+    """Write a name at the first free place next to a rectangle, or nowhere if there is none."""
+    size = panel.text_size
+    text = shortened(text, size, panel.pixels.shape[1] // 2)
+    width, height = text_width(text, size) + size // 2, line_height(size)
+    left, top, right, bottom = around
+    above, within, below = (left, top - height), (left, top), (left, bottom)
+    beside = (right, top), (left - width, top)
+    for x, y in (above, within, below, *beside, (left, top - 2 * height)):
+        x = max(0, min(x, panel.pixels.shape[1] - width))
+        place = (x, y, x + width, y + height)
+        fits = 0 <= y <= panel.pixels.shape[0] - height
+        if text and fits and not any(overlap(place, other) for other in panel.labels):
+            write_plate(panel.pixels, text, (x, y), size)
+            panel.labels.append(place)
+            return
+
+
+def overlap(one: Rectangle, other: Rectangle) -> bool:
+    """Tell whether two rectangles share a part."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+# Words around them
+
+
+def status_banner(width: int, outcome: MatchOutcome, title: str) -> np.ndarray:
+    """Return a strip that says how the match went."""
+    verdict = outcome.verdict
+    found = verdict.status is Status.OK
+    headline = f'{"✓" if found else "✗"} {verdict.status.name.replace("_", " ")}'
+    note = f'confidence {verdict.confidence:.2f}'
+    colour = BLUE if found else VERMILLION
+    return banner(width, colour, headline, note, [(title, verdict.message)], 2)
+
+
+def weights_banner(width: int, outcome: MatchOutcome) -> np.ndarray:
+    """Return a strip that says what the weights of both sides came from."""
+    sides = outcome.reference_weights, outcome.image_weights
+    paragraphs = [
+        ('reference', weights_line(sides[0])),
+        ('camera', weights_line(sides[1])),
+        ('pairs', outcome.paired.how),
+    ]
+    if any(side.values is not None for side in sides):
+        note = f'weighting {outcome.weighting}'
+        return banner(width, BLUE, '✓ WEIGHTED', note, paragraphs, 1)
+    return banner(width, SLATE, 'NOT WEIGHTED', 'all points count alike', paragraphs, 1)
+
+
+def weights_line(weights: Weights) -> str:
+    """Say where weights came from and how large they are, or why there are none."""
+    if weights.values is None or not len(weights.values):
+        why = weights.source.removeprefix('none').removeprefix(': ')
+        return f'not weighted: {why}' if why and why != 'not weighted' else 'not weighted'
+    low, high = float(weights.values.min()), float(weights.values.max())
+    return f'weights {low:.2f} to {high:.2f} from {weights.source}'
+
+
+def match_entries(size: int) -> list[Entry]:
+    """Return what the marks of matches mean."""
+    agree, disagree = empty_symbol(size), empty_symbol(size)
+    left, top, right, bottom = symbol_area(size)
+    start, middle, end = ((x, (top + bottom) // 2) for x in (left, (left + right) // 2, right))
+    (colour,) = score_colours(np.array([0.8]))
+    draw_line(agree, start, end, colour, 1 + size // 12)
+    draw_dot(agree, start, colour, size)
+    draw_dot(agree, end, colour, size)
+    draw_cross(disagree, middle, size)
+    bar = colour_bar(SCORE_COLOURS, size)
+    return [(bar, 'score'), (agree, 'agree'), (disagree, 'disagree')]
+
+
+def ink_entries(size: int) -> list[Entry]:
+    """Return what the marks of ink on edges mean."""
+    symbols = []
+    for agrees in (True, False):
+        symbol = empty_symbol(size)
+        left, top, right, bottom = symbol_area(size)
+        draw_ink(symbol, ((left + right) // 2, (top + bottom) // 2), agrees, size)
+        symbols.append(symbol)
+    return [(symbols[0], 'ink on an edge'), (symbols[1], 'ink beside edges')]
+
+
+def place_entries(size: int, landmarks: Sequence[Landmark] | None) -> list[Entry]:
+    """Return what the marks of places in the image mean."""
+    outline, landmark = empty_symbol(size), empty_symbol(size)
+    left, top, right, bottom = symbol_area(size)
+    corners = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
+    draw_quadrangle(outline, corners, size * 5 // 6)
+    draw_diamond(landmark, corners.mean(axis=0), size)
+    entries = [(outline, 'reference, arrow: top'), (landmark, 'landmark')]
+    return entries if landmarks else entries[:1]
+
+
+def heat_entries(size: int) -> list[Entry]:
+    """Return what the marks of objects mean."""
+    used, unused, pair = empty_symbol(size), empty_symbol(size), empty_symbol(size)
+    left, top, right, bottom = symbol_area(size)
+    draw_box(used, (left, top), (right, bottom), True, size)
+    draw_box(unused, (left, top), (right, bottom), False, size)
+    draw_line(pair, (left, size * 2 // 3), (right, size * 2 // 3), WHITE, 1 + size // 10)
+    return [
+        (colour_bar(HEAT_COLOURS, size), 'heat'),
+        (used, 'gives weight'),
+        (unused, 'gives none'),
+        (pair, 'pair, how alike'),
+    ]
+
+
+def empty_symbol(size: int) -> np.ndarray:
+    """Return the ground on which a symbol of a legend is drawn."""
+    return np.zeros((line_height(size), 2 * size, 3), np.uint8)
+
+
+def symbol_area(size: int) -> Rectangle:
+    """Return the part of the ground that a symbol takes."""
+    middle = line_height(size) // 2
+    return size // 3, middle - size * 4 // 9, size * 3 // 2, middle + size * 4 // 9
+
+
+def colour_bar(colours: np.ndarray, size: int) -> np.ndarray:
+    """Return the symbol of numbers from 0 to 1 that are shown as colours."""
+    bar = cv2.resize(colours.reshape(1, -1, 3), (5 * size, size), interpolation=cv2.INTER_AREA)
+    margin = line_height(size) - size
+    bar = np.pad(bar, ((margin // 2, margin - margin // 2), (0, 0), (0, 0)))
+    return np.hstack([lettered('0 ', size), bar, lettered(' 1 ', size)])

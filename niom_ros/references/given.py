@@ -1,0 +1,158 @@
+"""References as people give them and as the matcher keeps them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import math
+
+import numpy as np
+
+from niom_ros.core.errors import UserError
+from niom_ros.images.decoding import ImageError
+from niom_ros.matching.geometry import Box
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.reference import Reference
+from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.scene import Hints
+from niom_ros.semantics.scene import MarkedObject
+from niom_ros.stream.landmarks import Landmark
+
+LONGEST_TEXT = 256  # characters of an id, a label or a name
+MOST_OBJECTS = 100
+MOST_LANDMARKS = 1000
+WIDEST = 1000.0  # metres; more is a mistake in the unit
+
+
+class BadReference(UserError):
+    """What was said about a reference has no meaning; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class GivenReference:
+    """A picture to look for and what somebody says about it, before any network saw it."""
+
+    image: np.ndarray  # RGB
+    id: str
+    label: str = ''
+    drawing: bool | None = None  # None: find out
+    region: Box | None = None  # the part that counts; None: all of it
+    mask: np.ndarray | None = None  # height x width; where it is 0, the picture does not count
+    objects: tuple[MarkedObject, ...] = ()
+    landmarks: tuple[Landmark, ...] = ()
+    physical_width: float = 0.0  # metres across the whole picture; 0: unknown
+    notes: tuple[str, ...] = ()  # what was left out of its page, for whoever gave it
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        check_text('id', self.id)
+        if not self.id:
+            raise BadReference('the id is empty: give the reference a name')
+        check_text('label', self.label)
+        check_count('objects', self.objects, MOST_OBJECTS)
+        check_count('landmarks', self.landmarks, MOST_LANDMARKS)
+        for marked in self.objects:
+            check_text('the label of an object', marked.label)
+        check_landmarks(self.landmarks, *self.size)
+        if not (0 <= self.physical_width <= WIDEST):
+            raise BadReference(
+                f'physical_width is {self.physical_width:g}: give metres, above 0 and at most '
+                f'{WIDEST:g}, or 0 if it is not known'
+            )
+        if self.mask is not None and self.mask.shape != self.image.shape[:2]:
+            raise ImageError(
+                f'the mask has {self.mask.shape[1]} x {self.mask.shape[0]} pixels, but the '
+                f'reference has {self.size[0]} x {self.size[1]}: make them the same size'
+            )
+        if self.region is not None:
+            check_region(self.region, *self.size)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Return width and height of the picture in pixels."""
+        return self.image.shape[1], self.image.shape[0]
+
+    def counting_mask(self) -> np.ndarray | None:
+        """Return where the picture counts, by region and mask; None: everywhere."""
+        if self.region is None:
+            return self.mask
+        inside = np.zeros(self.image.shape[:2], np.uint8)
+        self.region.part_of(inside)[:] = 255
+        return inside if self.mask is None else self.mask & inside
+
+    def prepared_by(self, pipeline: Pipeline, fewest_keypoints: int) -> Reference:
+        """Return the reference as the networks see it."""
+        hints = Hints(self.label, self.objects, self.drawing)
+        return pipeline.prepare(self.image, self.counting_mask(), fewest_keypoints, hints)
+
+
+@dataclass(frozen=True)
+class NamedReference:
+    """A reference as the matcher keeps it."""
+
+    given: GivenReference
+    reference: Reference
+    revision: int  # grows with every reference that was set
+    file: str = ''  # where it is on disk; '': nowhere
+
+    @property
+    def id(self) -> str:
+        """Return the name that people chose."""
+        return self.given.id
+
+
+def check_text(field: str, text: str) -> None:
+    """Refuse a text that would fill or garble the messages that carry it."""
+    if len(text) > LONGEST_TEXT:
+        raise BadReference(f'{field} has {len(text)} characters: use at most {LONGEST_TEXT}')
+    if not text.isprintable():
+        raise BadReference(f'{field} has line breaks or control characters: leave them out')
+
+
+def check_count(field: str, given: Sequence[object], most: int) -> None:
+    """Refuse more than anyone needs."""
+    if len(given) > most:
+        raise BadReference(f'{len(given)} {field} are given: use at most {most}')
+
+
+def check_landmarks(landmarks: Sequence[Landmark], width: int, height: int) -> None:
+    """Refuse landmarks that have no name of their own or lie outside of the picture."""
+    names: set[str] = set()
+    for landmark in landmarks:
+        check_text('the name of a landmark', landmark.name)
+        if not landmark.name:
+            raise BadReference('a landmark has no name: name each of them')
+        if landmark.name in names:
+            raise BadReference(f"two landmarks are named '{landmark.name}': rename one of them")
+        names.add(landmark.name)
+        x, y = landmark.x, landmark.y
+        # Not `or`, so that NaN is refused as well.
+        if not (-0.5 <= x <= width - 0.5 and -0.5 <= y <= height - 0.5):
+            raise BadReference(
+                f"landmark '{landmark.name}' at ({x:g}, {y:g}) lies outside of the picture of "
+                f'{width} x {height} pixels'
+            )
+
+
+def check_region(region: Box, width: int, height: int) -> None:
+    """Refuse a part that is empty or reaches beyond the picture."""
+    right, bottom = region.left + region.width, region.top + region.height
+    inside = region.left >= 0 and region.top >= 0 and right <= width and bottom <= height
+    if not (inside and region.width > 0 and region.height > 0):
+        raise BadReference(
+            f'the region (x {region.left} to {right}, y {region.top} to {bottom}) does not lie '
+            f'inside the picture of {width} x {height} pixels'
+        )
+
+
+def marked_object(
+    label: str, x: float, y: float, width: float, height: float, size: tuple[int, int]
+) -> MarkedObject:
+    """Return an object from its box, which counts from the picture's edge; cut to the picture."""
+    name = f"object '{label[:LONGEST_TEXT]}'"
+    if not all(map(math.isfinite, (x, y, width, height))) or width <= 0 or height <= 0:
+        raise BadReference(f'{name} has no box: give x, y and a width and height above 0')
+    # The library counts from the centre of the first pixel.
+    left, top = x - 0.5, y - 0.5
+    inside = Area(left, top, left + width, top + height).within(*size)
+    if inside.width <= 0 or inside.height <= 0:
+        raise BadReference(f'{name} lies outside of the {size[0]} x {size[1]} picture')
+    return MarkedObject(label, inside)

@@ -1,0 +1,154 @@
+"""All references that the matcher knows, and which one it looks for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import math
+from threading import Lock
+from threading import RLock
+
+from niom_ros.core.errors import UserError
+from niom_ros.matching.reference import Reference
+from niom_ros.references.folder import FolderError
+from niom_ros.references.folder import ReferenceFolder
+from niom_ros.references.given import BadReference
+from niom_ros.references.given import GivenReference
+from niom_ros.references.given import NamedReference
+
+# Each holds its picture and its features in memory.
+MOST_REFERENCES = 200
+MOST_PIXELS = 500_000_000  # of all of them together
+
+
+class UnknownReference(UserError):
+    """There is no reference of this name; the message says which there are."""
+
+
+class ReferenceLibrary:
+    """The references by name. Safe to use from several threads.
+
+    What is kept on disk is written first, so that a change that cannot be written is no change.
+    """
+
+    def __init__(self, folder: ReferenceFolder | None = None, revision: int = 0) -> None:
+        """Start empty; with a folder, every change is written to it as well."""
+        self._folder = folder
+        self._known: dict[str, NamedReference] = {}
+        self._selected = ''
+        self._revision = revision  # of the last reference
+        self._changing = Lock()  # held as long as the disk takes
+        self._lock = RLock()  # held for moments only: every camera frame needs it
+
+    def add(self, given: GivenReference, reference: Reference, file: str = '') -> NamedReference:
+        """Take in a reference that already is on disk, or shall not be."""
+        with self._changing:
+            self._check_room(given)
+            return self._add(given, reference, file)
+
+    def put(
+        self, given: GivenReference, reference: Reference, select: bool = True
+    ) -> tuple[NamedReference, str]:
+        """Keep a reference, in place of an earlier one of its name.
+
+        Returns it, and what went wrong without hindering that, '' if nothing did.
+        """
+        with self._changing:
+            self._check_room(given)
+            file, problem = '', ''
+            if self._folder is not None:
+                file = str(self._folder.write(given))
+                if select:
+                    try:
+                        self._folder.write_selected(given.id)
+                    except FolderError as error:
+                        problem = f'after a restart it will not be selected: {error}'
+            return self._add(given, reference, file, select), problem
+
+    def choose(self, name: str) -> None:
+        """Look for this reference, without remembering that on disk."""
+        with self._lock:
+            self._selected = self._named(name).id
+
+    def select(self, name: str) -> NamedReference:
+        """Look for this reference from now on."""
+        with self._changing:
+            named = self._named(name)
+            if self._folder is not None:
+                self._folder.write_selected(name)
+            with self._lock:
+                self._selected = name
+            return named
+
+    def remove(self, name: str) -> NamedReference:
+        """Forget a reference; if it was the selected one, none is."""
+        with self._changing:
+            named = self._named(name)
+            if self._folder is not None:
+                self._folder.remove(name)
+            with self._lock:
+                del self._known[name]
+                if self._selected == name:
+                    self._selected = ''
+            return named
+
+    @contextmanager
+    def unchanging(self) -> Iterator[None]:
+        """Let nothing be added, selected or removed until the end of the block."""
+        with self._lock:
+            yield
+
+    @property
+    def selected(self) -> NamedReference | None:
+        """Return the reference that is looked for."""
+        with self._lock:
+            return self._known.get(self._selected)
+
+    def all(self) -> tuple[NamedReference, ...]:
+        """Return every reference, in the order of their names."""
+        with self._lock:
+            return tuple(self._known[name] for name in sorted(self._known))
+
+    @property
+    def revision(self) -> int:
+        """Return the revision of the last reference that was set."""
+        return self._revision
+
+    def why_nothing_is_sought(self) -> str:
+        """Say why there is nothing to look for, and what to do about it."""
+        names = [named.id for named in self.all()]
+        if not names:
+            return 'nothing to look for: call ~/set_reference'
+        return f'none is selected of {listed(names)}: call ~/select_reference'
+
+    def _check_room(self, given: GivenReference) -> None:
+        others = [named.given for named in self.all() if named.id != given.id]
+        if len(others) >= MOST_REFERENCES:
+            raise BadReference(f'{MOST_REFERENCES} references are known already: remove one first')
+        pixels = sum(math.prod(each.size) for each in (given, *others))
+        if pixels > MOST_PIXELS:
+            raise BadReference(
+                f'all references together would have {pixels / 1e6:.0f} million pixels, more than '
+                f'the limit of {MOST_PIXELS // 10**6} million: scale it down, or remove another'
+            )
+
+    def _add(
+        self, given: GivenReference, reference: Reference, file: str, select: bool = False
+    ) -> NamedReference:
+        with self._lock:
+            self._revision += 1
+            named = NamedReference(given, reference, self._revision, file)
+            self._known[given.id] = named
+            if select:
+                self._selected = given.id
+            return named
+
+    def _named(self, name: str) -> NamedReference:
+        if name not in self._known:
+            known = listed(sorted(self._known)) or 'none yet, call ~/set_reference'
+            raise UnknownReference(f"there is no reference '{name[:80]}'; known: {known}")
+        return self._known[name]
+
+
+def listed(names: list[str], most: int = 10) -> str:
+    """Return names in one line, not too many of them."""
+    shown = ', '.join(f"'{name}'" for name in names[:most])
+    return f'{shown} and {len(names) - most} more' if len(names) > most else shown

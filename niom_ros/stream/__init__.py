@@ -1,0 +1,1 @@
+"""The stream of a camera: when to match, follow and forget; pose and landmarks of an answer."""

@@ -1,0 +1,264 @@
+"""How a calibrated camera sees: from pixels to rays, and from points in space to pixels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import field
+from functools import cached_property
+from typing import Any
+
+import cv2
+import numpy as np
+
+from niom_ros.core.errors import UserError
+
+# How many coefficients each model of CameraInfo may have; those that OpenCV knows. With 12 there
+# are four of a thin prism, with 14 two of a tilted sensor as well.
+COEFFICIENTS = {
+    'plumb_bob': (0, 4, 5),
+    'rational_polynomial': (8, 12, 14),
+    'equidistant': (4,),
+    '': (0,),  # what drivers of cameras without distortion send
+}
+CLOSE = 0.01  # pixels; a pixel that no ray comes this close to shows nothing
+
+
+class CameraError(UserError):
+    """A camera_info that cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class CameraModel:
+    """A calibrated camera, in pixels of the images that are received from it.
+
+    Rays and points are in the camera's optical frame: x to the right, y down, z ahead. As in
+    ROS's image_geometry this is the rectified camera's frame, also for images that are not
+    rectified, so that the pose of an object does not depend on which of both was looked at.
+    """
+
+    expected_size: tuple[int, int]  # width, height
+    matrix: np.ndarray  # 3 x 3, from normalised coordinates to pixels
+    distortion: np.ndarray  # the coefficients, as OpenCV orders them
+    fisheye: bool = False  # whether they are those of the equidistant model
+    # 3 x 3, from the frame of the lens to the optical frame
+    rectification: np.ndarray = field(default_factory=lambda: np.eye(3))
+    frame_id: str = ''  # of its images; empty: not known
+
+    @classmethod
+    def of_message(cls, info: Any, rectified: bool) -> 'CameraModel':
+        """Read a sensor_msgs/CameraInfo, or anything with the same fields.
+
+        If the images are rectified already, they have no distortion left.
+        """
+        name, columns = ('p', 4) if rectified else ('k', 3)
+        matrix = as_matrix(info, name, columns)[:, :3]
+        if matrix[0, 0] <= 0 or matrix[1, 1] <= 0:
+            raise CameraError(
+                f'camera_info carries no calibration (the focal length in {name} is not '
+                'positive): calibrate the camera, for instance with the ROS package '
+                'camera_calibration, and let its driver load the result'
+            )
+        if not info.width or not info.height:
+            raise CameraError(
+                f'camera_info describes {info.width} x {info.height} images: '
+                'let the driver fill in the width and height of its calibration'
+            )
+        binning = np.array([max(1, info.binning_x), max(1, info.binning_y)])
+        offset = np.array([info.roi.x_offset, info.roi.y_offset])
+        size = np.array(
+            [
+                info.roi.width or info.width - offset[0],
+                info.roi.height or info.height - offset[1],
+            ]
+        )
+        # As in image_geometry, also for rectified images: x = (x_full - offset) / binning.
+        received = np.diag([matrix[0, 0] / binning[0], matrix[1, 1] / binning[1], 1.0])
+        received[:2, 2] = (matrix[:2, 2] - offset) / binning
+        width, height = (int(side) for side in size // binning)
+        if rectified:
+            return cls((width, height), received, np.zeros(0), frame_id=info.header.frame_id)
+        return cls(
+            (width, height),
+            received,
+            coefficients(info),
+            info.distortion_model == 'equidistant',
+            rotation(info),
+            info.header.frame_id,
+        )
+
+    def check_image(self, width: int, height: int, frame_id: str) -> None:
+        """Refuse images that the calibration does not belong to."""
+        names = {name.lstrip('/') for name in (self.frame_id, frame_id)} - {''}
+        if len(names) > 1:
+            raise CameraError(
+                f"camera_info is that of '{self.frame_id}', but the image comes from "
+                f"'{frame_id}': use the camera_info that belongs to this image topic, or let both "
+                'carry the same frame_id'
+            )
+        if (width, height) != self.expected_size:
+            raise CameraError(
+                f'camera_info describes {self.expected_size[0]} x {self.expected_size[1]} images, '
+                f'but the camera sends {width} x {height}: use the camera_info that belongs to '
+                'this image topic, or calibrate the camera at this size'
+            )
+
+    def project(self, points: np.ndarray) -> np.ndarray:
+        """Return where N x 3 points in the optical frame appear, as N x 2 pixels.
+
+        NaN for points that the camera cannot see: behind it, or too far to a side.
+        """
+        lens_points = np.asarray(points, np.float64) @ self.rectification
+        with np.errstate(divide='ignore', invalid='ignore'):
+            lens_rays = lens_points[:, :2] / lens_points[:, 2:]
+        visible = (lens_points[:, 2] > 0) & (np.linalg.norm(lens_rays, axis=1) <= self.reach)
+        return np.where(visible[:, None], self._image(lens_rays), np.nan)
+
+    def rays(self, image_points: np.ndarray) -> np.ndarray:
+        """Return the directions x / z, y / z in which N x 2 pixels look: the inverse of project.
+
+        NaN for pixels that show nothing, as the black corners of some lenses.
+        """
+        image_points = np.asarray(image_points, np.float64)
+        focal, centre = np.diag(self.matrix)[:2], self.matrix[:2, 2]
+        lens_rays = (image_points - centre) / focal
+        # Newton's method. OpenCV's own stops after a few steps and, depending on its version,
+        # cannot be told otherwise: at the edge of wide-angle images it is pixels off.
+        for _ in range(20):
+            offsets = image_points - self._image(lens_rays)
+            unseen = ~(np.linalg.norm(offsets, axis=1) < CLOSE)
+            with np.errstate(divide='ignore', invalid='ignore'):
+                lens_rays = lens_rays + solve_2x2(slopes(self._image, lens_rays), offsets)
+                # Beyond its reach a model would lead astray.
+                excess = np.linalg.norm(lens_rays, axis=1, keepdims=True) / self.reach
+                lens_rays = lens_rays / np.maximum(1, excess)
+            if not unseen.any():
+                break
+        points = lifted(lens_rays) @ self.rectification.T
+        unseen |= points[:, 2] <= 0
+        return np.where(unseen[:, None], np.nan, points[:, :2] / points[:, 2:])
+
+    def slopes(self, rays: np.ndarray) -> np.ndarray:
+        """Return by how many pixels each of N rays moves per unit, as N x 2 x 2."""
+        return slopes(lambda moved: self.project(lifted(moved)), rays)
+
+    @cached_property
+    def reach(self) -> float:
+        """Return how far to a side the camera sees: the tangent of the angle from its axis.
+
+        Polynomials that describe a lens fold over somewhere beyond the edge of the image: points
+        further out would seem to move back into it.
+        """
+        tangents = np.tan(np.radians(np.linspace(0, 89.5, 360)))
+        turns = np.radians(np.arange(0, 360, 45))
+        directions = np.column_stack([np.cos(turns), np.sin(turns)])
+        lens_rays = tangents[:, None, None] * directions
+        growth = np.linalg.det(slopes(self._image, lens_rays.reshape(-1, 2)))
+        folded = (growth.reshape(lens_rays.shape[:2]) <= 0).any(axis=1)
+        return float(tangents[folded.argmax() - 1] if folded.any() else tangents[-1])
+
+    def _image(self, lens_rays: np.ndarray) -> np.ndarray:
+        """Return the pixels at which N x 2 rays in the frame of the lens arrive."""
+        if not len(lens_rays):
+            return np.empty((0, 2))
+        project = cv2.fisheye.projectPoints if self.fisheye else cv2.projectPoints
+        nowhere = np.zeros(3)
+        image_points, _ = project(
+            lifted(lens_rays)[:, None], nowhere, nowhere, self.matrix, self.distortion
+        )
+        return image_points[:, 0]
+
+
+class Calibration:
+    """The camera that a camera_info describes, worked out once for as long as that stays."""
+
+    def __init__(self) -> None:
+        self._source: tuple[Any, bool] | None = None
+        self._camera: CameraModel | None = None
+        self._problem = ''
+
+    def camera_for(
+        self, info: Any, rectified: bool, width: int, height: int, frame_id: str
+    ) -> tuple[CameraModel | None, str]:
+        """Return the camera that took an image like this, or why that is not known."""
+        if self._source is None or self._source[0] is not info or self._source[1] != rectified:
+            self._source, self._camera, self._problem = (info, rectified), None, ''
+            try:
+                self._camera = CameraModel.of_message(info, rectified)
+            except CameraError as error:
+                self._problem = str(error)
+        if self._camera is None:
+            return None, self._problem
+        try:
+            self._camera.check_image(width, height, frame_id)
+            return self._camera, ''
+        except CameraError as error:
+            return None, str(error)
+
+
+def as_matrix(info: Any, name: str, columns: int) -> np.ndarray:
+    """Return a matrix of camera_info with three rows."""
+    values = np.asarray(getattr(info, name), np.float64).ravel()
+    if len(values) != 3 * columns or not np.isfinite(values).all():
+        raise CameraError(
+            f'{name} in camera_info must be {3 * columns} finite numbers, but is '
+            f'{shown(values)}: calibrate the camera again'
+        )
+    return values.reshape(3, columns)
+
+
+def coefficients(info: Any) -> np.ndarray:
+    """Return the distortion coefficients of camera_info."""
+    model = info.distortion_model
+    if model not in COEFFICIENTS:
+        raise CameraError(
+            f"camera_info has the unknown distortion model '{model[:40]}': use one of "
+            f'{", ".join(filter(None, COEFFICIENTS))}, or rectified images and set rectified_image'
+        )
+    values = np.asarray(info.d, np.float64).ravel()
+    if not model and not values.any():
+        return np.zeros(0)
+    if len(values) not in COEFFICIENTS[model] or not np.isfinite(values).all():
+        counts = ' or '.join(str(count) for count in COEFFICIENTS[model])
+        raise CameraError(
+            f"d in camera_info must be {counts} finite numbers for the model '{model}', but is "
+            f'{shown(values)}: calibrate the camera again, or use rectified images and set '
+            'rectified_image'
+        )
+    return values
+
+
+def shown(values: np.ndarray, most: int = 20) -> str:
+    """Return numbers as people read them, not too many of them."""
+    more = f' and {len(values) - most} more' if len(values) > most else ''
+    return f'{values[:most].tolist()}{more}'
+
+
+def rotation(info: Any) -> np.ndarray:
+    """Return the rectification matrix of camera_info; one that was never set does nothing."""
+    matrix = as_matrix(info, 'r', 3)
+    if not matrix.any():
+        return np.eye(3)
+    if not np.allclose(matrix @ matrix.T, np.eye(3), atol=1e-3) or np.linalg.det(matrix) < 0:
+        raise CameraError(
+            f'r in camera_info is no rotation, but {matrix.ravel().tolist()}: '
+            'calibrate the camera again, or use rectified images and set rectified_image'
+        )
+    return matrix
+
+
+def lifted(points: np.ndarray) -> np.ndarray:
+    """Return N x 2 points or rays with a 1 as third coordinate."""
+    return np.column_stack([points, np.ones(len(points))])
+
+
+def slopes(image: Callable[[np.ndarray], np.ndarray], rays: np.ndarray) -> np.ndarray:
+    """Return the derivative of a function from N x 2 to N x 2, as N x 2 x 2."""
+    step = 1e-6
+    columns = [(image(rays + shift) - image(rays - shift)) for shift in step * np.eye(2)]
+    return np.stack(columns, axis=-1) / (2 * step)
+
+
+def solve_2x2(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Solve N equations in two unknowns; infinite or NaN where there is no solution."""
+    (a, b), (c, d) = np.moveaxis(matrices, 0, -1)
+    x, y = vectors.T
+    return np.column_stack([d * x - b * y, a * y - c * x]) / (a * d - b * c)[:, None]

@@ -1,0 +1,201 @@
+"""Named points of the reference, followed into the image."""
+
+from dataclasses import dataclass
+import math
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from niom_ros.core.homographies import homography_deviations
+from niom_ros.core.homographies import SHARED_ERROR
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import check_choice
+from niom_ros.core.settings import LANDMARK_MODES
+from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Verdict
+from niom_ros.stream.camera import lifted
+
+FEWEST_INLIERS = 4  # with fewer nobody knows how certain a homography is
+
+# How matches around a landmark are followed: the best of what was tried on synthetic reliefs and
+# bent pictures, a real motorcycle seen from two sides, and faces of different people.
+NEAREST = 16  # matches that a landmark follows
+NEIGHBOURS = 6  # of a match, of which so many must agree with it
+AGREEING = 2
+STEEPEST = 0.3  # pixels by which offsets may change per pixel of distance
+FURTHEST = 0.25  # of the diagonal; a second such object in the image is further away
+REACH = 0.3  # of the diagonal of the matches, over which offsets become unlike
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """A point of the reference that has a name, in pixels of the reference."""
+
+    name: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class PlacedLandmark:
+    """Where a landmark is in the image and how certain that is, in pixels of the image.
+
+    If it would lie behind the camera, x and y are NaN and the deviation is infinite.
+    """
+
+    name: str
+    x: float
+    y: float
+    deviation: float  # standard deviation, in the direction where it is largest
+    confidence: float  # 0 to 1
+    inside: bool  # whether it lies inside the image
+
+
+@dataclass(frozen=True)
+class Field:
+    """How far matches are from where the homography puts them, at the places where they are."""
+
+    predicted_points: np.ndarray  # N x 2, where the homography puts them in the image
+    offsets: np.ndarray  # N x 2, from there to where they are
+    noise: float  # variance of one match against its neighbours
+    bend: float  # variance of what neighbours have in common: how far from flat the object is
+    reach: float  # distance over which that changes
+
+
+def place_landmarks(
+    landmarks: tuple[Landmark, ...],
+    correspondences: Correspondences,
+    verdict: Verdict,
+    image_width: int,
+    image_height: int,
+    mode: str,
+    reprojection_error: float,
+) -> tuple[PlacedLandmark, ...]:
+    """Return where landmarks of the reference are in the image; nothing if it was not found.
+
+    'global' uses the homography alone, which is right for flat references; the more the matches
+    bend away from it, the less certain it says to be. 'local' follows the matches around each
+    landmark instead, for objects that are not flat or not the same.
+
+    The confidence is that of the verdict / (1 + (deviation / reprojection_error)^2).
+    """
+    check_choice('landmark_mode', mode, LANDMARK_MODES)
+    if verdict.status is not Status.OK or verdict.reference_to_image is None or not landmarks:
+        return ()
+    homography, inliers = verdict.reference_to_image, verdict.inliers
+    reference_points = np.array([[landmark.x, landmark.y] for landmark in landmarks])
+    seen = same_side(homography, correspondences.reference_points[inliers], reference_points)
+    image_points = np.full((len(landmarks), 2), np.nan)
+    image_points[seen] = warp_points(homography, reference_points[seen])
+    deviations = np.full(len(landmarks), np.inf)
+    if inliers.sum() >= FEWEST_INLIERS:
+        deviations[seen] = homography_deviations(
+            homography,
+            correspondences.reference_points[inliers],
+            correspondences.image_points[inliers],
+            reference_points[seen],
+        )
+        field = offset_field(homography, correspondences, inliers, reprojection_error)
+        if mode == 'local':
+            image_points[seen], deviations[seen] = corrected(
+                image_points[seen], deviations[seen], field, reprojection_error
+            )
+        else:
+            deviations = np.sqrt(deviations**2 + field.bend)
+    limits = np.array([image_width, image_height]) - 0.5  # pixel centres are integers
+    inside = np.all((image_points >= -0.5) & (image_points < limits), axis=1)
+    confidences = verdict.confidence / (1 + (deviations / reprojection_error) ** 2)
+    return tuple(
+        PlacedLandmark(
+            landmark.name,
+            float(image_points[index, 0]),
+            float(image_points[index, 1]),
+            float(deviations[index]),
+            float(confidences[index]),
+            bool(inside[index]),
+        )
+        for index, landmark in enumerate(landmarks)
+    )
+
+
+def same_side(
+    homography: np.ndarray, known_points: np.ndarray, reference_points: np.ndarray
+) -> np.ndarray:
+    """Tell which points are on the same side of the camera as points that it sees."""
+    depths = lifted(reference_points) @ homography[2]
+    # A homography and its negative are the same, so only a change of sign counts.
+    return depths * (lifted(known_points) @ homography[2]).sum() > 0
+
+
+def offset_field(
+    homography: np.ndarray,
+    correspondences: Correspondences,
+    inliers: np.ndarray,
+    reprojection_error: float,
+) -> Field:
+    """Return what matches say about how the object differs from its homography."""
+    known_points = correspondences.reference_points
+    seen = same_side(homography, known_points[inliers], known_points)
+    predicted_points = warp_points(homography, known_points[seen].astype(np.float64))
+    offsets = correspondences.image_points[seen] - predicted_points
+    diagonal = math.hypot(*np.ptp(predicted_points, axis=0))
+    close = np.linalg.norm(offsets, axis=1) < FURTHEST * diagonal
+    believed = inliers[seen] | (close & agreeing(predicted_points, offsets, reprojection_error))
+    predicted_points, offsets = predicted_points[believed], offsets[believed]
+    _, nearest = KDTree(predicted_points).query(predicted_points, 4)
+    differences = ((offsets[nearest[:, 1:]] - offsets[:, None]) ** 2).sum(axis=2)
+    # A difference has twice the variance of a match; the median of the square of a normally
+    # distributed vector in the plane is 2 ln 2 times the variance of its coordinates.
+    noise = max(np.median(differences) / 2 / (2 * math.log(2)), SHARED_ERROR**2)
+    bend = max((offsets**2).mean() - noise, 1e-6)
+    return Field(predicted_points, offsets, noise, bend, max(1.0, REACH * diagonal))
+
+
+def agreeing(
+    predicted_points: np.ndarray, offsets: np.ndarray, reprojection_error: float
+) -> np.ndarray:
+    """Tell which matches have neighbours with about the same offset, also if that is large.
+
+    Parts that stand out, or that are elsewhere on a similar object, move together. Wrong matches
+    go anywhere.
+    """
+    if len(offsets) <= NEIGHBOURS:
+        return np.zeros(len(offsets), bool)
+    distances, nearest = KDTree(predicted_points).query(predicted_points, NEIGHBOURS + 1)
+    differences = np.linalg.norm(offsets[nearest] - offsets[:, None], axis=2)
+    alike = differences < reprojection_error + STEEPEST * distances
+    return alike.sum(axis=1) - 1 >= AGREEING  # each agrees with itself
+
+
+def corrected(
+    image_points: np.ndarray, deviations: np.ndarray, field: Field, reprojection_error: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return points corrected by the offsets of matches around them, and how uncertain they are.
+
+    Kriging, also known as Gaussian process regression: matches count the less the further away
+    and the noisier they are, and where there are none the homography stands. If matches agree
+    with the homography as well as with their neighbours, they have nothing to correct.
+    """
+    count = min(len(field.offsets), NEAREST)
+    distances, nearest = KDTree(field.predicted_points).query(image_points, count)
+    known_points, offsets = field.predicted_points[nearest], field.offsets[nearest]
+    between = np.linalg.norm(known_points[:, :, None] - known_points[:, None], axis=3)
+    shared = field.bend * np.exp(-between / field.reach)
+    shared_with_point = field.bend * np.exp(-distances / field.reach)
+    tolerance = max(3 * math.sqrt(field.noise), reprojection_error / 2)
+    wanted = np.concatenate([offsets, shared_with_point[:, :, None]], axis=2)
+    trust = np.ones(distances.shape)
+    for _ in range(4):
+        total = shared + (field.noise / np.maximum(trust, 1e-3))[:, :, None] * np.eye(count)
+        solved = np.linalg.solve(total, wanted)
+        misfits = ((offsets - shared @ solved[:, :, :2]) ** 2).sum(axis=2)
+        # Matches that do not fit in with the others are trusted less and less (Geman-McClure).
+        trust = 1 / (1 + misfits / tolerance**2) ** 2
+    weights = solved[:, :, 2]
+    correction = np.einsum('lk,lkd->ld', weights, offsets)
+    unknown = np.maximum(0, field.bend - (weights * shared_with_point).sum(axis=1))
+    # What the matches correct, the homography's error is a part of; what they share stays.
+    share = weights.sum(axis=1)
+    variances = unknown + ((1 - share) * deviations) ** 2 + (share * SHARED_ERROR) ** 2
+    return image_points + correction, np.sqrt(variances)

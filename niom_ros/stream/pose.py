@@ -1,0 +1,279 @@
+"""Where a flat reference is in space, as a calibrated camera sees it."""
+
+from dataclasses import dataclass
+from dataclasses import replace
+import math
+
+import cv2
+import numpy as np
+
+from niom_ros.core.homographies import match_variance
+from niom_ros.core.homographies import SHARED_ERROR
+from niom_ros.stream.camera import CameraModel
+
+FEWEST_POINTS = 4
+FLAT = 1e-3  # points whose spread is this much narrower than long lie on a line
+# Matches share some of their errors, so what so many say about which of two poses is right is all
+# there is.
+INDEPENDENT_POINTS = 10
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A place in space: from the reference's own frame to the camera's optical frame."""
+
+    rotation: np.ndarray  # 3 x 3
+    translation: np.ndarray  # 3, in metres
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where the reference is and how certain that is.
+
+    The frame of the reference has its origin in the middle of the picture, x to the right, y down
+    and z into it: a picture that faces the camera straight is not rotated.
+    """
+
+    rotation: np.ndarray  # 3 x 3, from the reference's frame to the camera's optical frame
+    translation: np.ndarray  # 3, in metres: the middle of the picture
+    covariance: np.ndarray  # 6 x 6: x, y, z, rotation about the x, y and z axis of the camera
+    error: float  # root mean square distance in pixels between the points and where they should be
+    ambiguity: float  # 0: the only explanation, 1: the alternative explains the points as well
+    alternative: Placement | None = None
+
+    @property
+    def quaternion(self) -> tuple[float, float, float, float]:
+        """Return the rotation as x, y, z, w."""
+        return quaternion_of(self.rotation)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Points of the picture and the rays on which the camera sees them."""
+
+    plane_points: np.ndarray  # N x 3, in widths of the picture from its middle
+    rays: np.ndarray  # N x 2
+    pixels_per_ray: np.ndarray  # N x 2 x 2
+
+    def residuals(self, placement: Placement) -> np.ndarray:
+        """Return how far off a placement puts the points, in pixels: N x 2.
+
+        Differences between rays, times the pixels that a ray moves by there: for the few pixels
+        by which matches are off that is the distance in the distorted image, without computing
+        the distortion again in every step.
+        """
+        points = self.plane_points @ placement.rotation.T + placement.translation
+        with np.errstate(divide='ignore', invalid='ignore'):
+            offsets = points[:, :2] / points[:, 2:] - self.rays
+        return np.einsum('nij,nj->ni', self.pixels_per_ray, offsets)
+
+    def jacobian(self, placement: Placement) -> np.ndarray:
+        """Return by how many pixels the points move with the placement: 2 N x 6."""
+        turned = self.plane_points @ placement.rotation.T
+        x, y, z = (turned + placement.translation).T
+        zero = np.zeros_like(z)
+        ray_per_point = np.array([[1 / z, zero, -x / z**2], [zero, 1 / z, -y / z**2]])
+        # A small rotation d moves a point by d x turned = -turned x d.
+        a, b, c = turned.T
+        point_per_rotation = np.array([[zero, c, -b], [-c, zero, a], [b, -a, zero]])
+        pixel_per_point = np.einsum('nij,jkn->nik', self.pixels_per_ray, ray_per_point)
+        by_rotation = np.einsum('nij,jkn->nik', pixel_per_point, point_per_rotation)
+        return np.concatenate([pixel_per_point, by_rotation], axis=2).reshape(-1, 6)
+
+    def is_faced(self, placement: Placement) -> bool:
+        """Tell whether the camera has all points before it and looks at the picture's front."""
+        depths = self.plane_points @ placement.rotation[2] + placement.translation[2]
+        return bool((depths > 0).all() and placement.rotation[:, 2] @ placement.translation > 0)
+
+
+def find_pose(
+    reference_points: np.ndarray,
+    image_points: np.ndarray,
+    reference_size: tuple[int, int],
+    physical_width: float,
+    camera: CameraModel,
+) -> Pose | None:
+    """Return where the reference is, or None if its points do not tell.
+
+    The points are N x 2 pixels that truly belong together, such as the inliers of a homography;
+    `physical_width` is that of the whole picture in metres.
+    """
+    if not physical_width > 0:
+        raise ValueError(f'the physical width must be positive, not {physical_width}')
+    sight = sight_of(reference_points, image_points, reference_size, camera)
+    if sight is None:
+        return None
+    found = distinct([refined(sight, start) for start in starts(sight) if sight.is_faced(start)])
+    if not found:
+        return None
+    best, *others = sorted(found, key=lambda placement: error_of(sight, placement))
+    ambiguity, alternative, covariance = 0.0, None, covariance_of(sight, best)
+    if others:
+        alternative = others[0]
+        # Two errors that are both below what matches can tell do not differ.
+        least = SHARED_ERROR * math.sqrt(2)
+        ambiguity = max(error_of(sight, best), least) / max(error_of(sight, alternative), least)
+        covariance = mixture(sight, best, alternative, ambiguity)
+    to_metres = np.diag([physical_width] * 3 + [1.0] * 3)
+    return Pose(
+        best.rotation,
+        best.translation * physical_width,
+        to_metres @ covariance @ to_metres,
+        error_of(sight, best),
+        ambiguity,
+        alternative and replace(alternative, translation=alternative.translation * physical_width),
+    )
+
+
+def sight_of(
+    reference_points: np.ndarray,
+    image_points: np.ndarray,
+    reference_size: tuple[int, int],
+    camera: CameraModel,
+) -> Sight | None:
+    """Return what the camera sees of the picture, or None if that is too little for a pose."""
+    reference_points = np.asarray(reference_points, np.float64)
+    image_points = np.asarray(image_points, np.float64)
+    if not (np.isfinite(reference_points).all() and np.isfinite(image_points).all()):
+        return None
+    plane_points = in_widths(reference_points, reference_size)
+    rays = camera.rays(image_points)
+    pixels_per_ray = camera.slopes(rays)
+    # At the edge of what the camera can see there is no slope.
+    seen = np.isfinite(pixels_per_ray).all(axis=(1, 2))
+    sight = Sight(plane_points[seen], rays[seen], pixels_per_ray[seen])
+    if seen.sum() < FEWEST_POINTS or on_a_line(sight.plane_points) or on_a_line(sight.rays):
+        return None
+    return sight
+
+
+def in_widths(reference_points: np.ndarray, reference_size: tuple[int, int]) -> np.ndarray:
+    """Return pixels of the picture in its own frame (N x 3), in widths of the picture."""
+    middle = (np.array(reference_size) - 1) / 2
+    flat = (reference_points - middle) / reference_size[0]
+    return np.column_stack([flat, np.zeros(len(flat))])
+
+
+def on_a_line(points: np.ndarray) -> bool:
+    """Tell whether points lie on a line, as nearly as makes a pose meaningless."""
+    spreads = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    return bool(spreads[1] <= FLAT * spreads[0])
+
+
+def starts(sight: Sight) -> list[Placement]:
+    """Return the two placements that explain the points about equally well at first sight.
+
+    A small or distant picture looks almost the same when it is tilted the other way.
+    """
+    # OpenCV loses a solution that is turned by exactly half a circle, as pictures that stand on
+    # their head are. So the picture is set upright first.
+    upright = cv2.Rodrigues(np.array([0, 0, roll_of(sight)]))[0]
+    _, vectors, translations, _ = cv2.solvePnPGeneric(
+        (sight.plane_points @ upright.T)[:, None],
+        sight.rays[:, None],
+        np.eye(3),
+        np.zeros(0),
+        flags=cv2.SOLVEPNP_IPPE,
+    )
+    return [
+        Placement(cv2.Rodrigues(vector)[0] @ upright, translation.ravel())
+        for vector, translation in zip(vectors, translations, strict=True)
+        if np.isfinite(vector).all() and np.isfinite(translation).all()
+    ]
+
+
+def roll_of(sight: Sight) -> float:
+    """Return about how far the picture is turned in the image, in radians."""
+    x, y = (sight.plane_points - sight.plane_points.mean(axis=0))[:, :2].T
+    right, down = (sight.rays - sight.rays.mean(axis=0)).T
+    return math.atan2(x @ down - y @ right, x @ right + y @ down)
+
+
+def refined(sight: Sight, start: Placement) -> Placement:
+    """Move a placement to where the sum of squared distances in pixels is least.
+
+    Levenberg-Marquardt: short steps downhill while long ones fail, long ones near the minimum.
+    """
+    best, damping = start, 1e-3
+    for _ in range(50):
+        residuals = sight.residuals(best).ravel()
+        jacobian = sight.jacobian(best)
+        information = jacobian.T @ jacobian
+        # The small constant keeps a direction in which nothing changes from being singular.
+        damped = information + damping * np.diag(np.diag(information) + 1e-9)
+        step = -np.linalg.solve(damped, jacobian.T @ residuals)
+        trial = moved(best, step)
+        gain = residuals @ residuals - (sight.residuals(trial) ** 2).sum()
+        if gain > 0 and sight.is_faced(trial):
+            best, damping = trial, max(damping / 10, 1e-12)
+        else:
+            damping *= 10
+        if np.abs(step).max() < 1e-10:
+            break
+    return best
+
+
+def moved(placement: Placement, step: np.ndarray) -> Placement:
+    """Return a placement after a shift and a rotation about the camera's axes: 6 numbers."""
+    return Placement(
+        cv2.Rodrigues(step[3:])[0] @ placement.rotation, placement.translation + step[:3]
+    )
+
+
+def difference(placement: Placement, other: Placement) -> np.ndarray:
+    """Return the 6 numbers by which one placement must be moved to become the other."""
+    turn = rotation_vector(other.rotation @ placement.rotation.T)
+    return np.concatenate([other.translation - placement.translation, turn])
+
+
+def quaternion_of(rotation: np.ndarray) -> tuple[float, float, float, float]:
+    """Return a rotation as x, y, z, w."""
+    vector = rotation_vector(rotation)
+    angle = float(np.linalg.norm(vector))  # at most pi, so w is never negative
+    x, y, z = vector * (math.sin(angle / 2) / angle if angle else 0.5)
+    return float(x), float(y), float(z), math.cos(angle / 2)
+
+
+def rotation_vector(rotation: np.ndarray) -> np.ndarray:
+    """Return the axis of a rotation, as long as its angle in radians."""
+    return cv2.Rodrigues(rotation)[0].ravel()
+
+
+def distinct(placements: list[Placement]) -> list[Placement]:
+    """Leave out a placement that is the same as the one before it."""
+    return [
+        placement
+        for index, placement in enumerate(placements)
+        if not index or np.abs(difference(placements[index - 1], placement)).max() > 1e-3
+    ]
+
+
+def error_of(sight: Sight, placement: Placement) -> float:
+    """Return the root mean square distance in pixels."""
+    return float(np.sqrt((sight.residuals(placement) ** 2).sum(axis=1).mean()))
+
+
+def covariance_of(sight: Sight, placement: Placement) -> np.ndarray:
+    """Return how uncertain a placement is, 6 x 6, as the distances that are left tell."""
+    jacobian, residuals = sight.jacobian(placement), sight.residuals(placement)
+    variance = match_variance(residuals, 6)
+    # No rotation is more wrong than by half a turn, even if the points say nothing about it.
+    limit = np.diag([0, 0, 0, 1, 1, 1]) / math.pi**2
+    covariance = np.linalg.inv(jacobian.T @ jacobian / variance + limit)
+    return (covariance + covariance.T) / 2
+
+
+def mixture(
+    sight: Sight, placement: Placement, alternative: Placement, ambiguity: float
+) -> np.ndarray:
+    """Return the covariance about a placement where the alternative may be the true one.
+
+    The ratio of the errors of N points to the power of 2 N is the odds for the alternative, if
+    the noise is normal and nothing else is known of it. So there is no limit from which on a pose
+    is ambiguous: with a ratio of 1 both are equally probable, with 0.9 it is 1 to 8, with 0.8
+    1 to 87.
+    """
+    odds = ambiguity ** (2 * min(len(sight.rays), INDEPENDENT_POINTS))
+    apart = difference(placement, alternative)
+    otherwise = covariance_of(sight, alternative) + np.outer(apart, apart)
+    return (covariance_of(sight, placement) + odds * otherwise) / (1 + odds)

@@ -1,0 +1,76 @@
+"""What is remembered from one full match to the next: where the reference and objects were."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
+
+import numpy as np
+
+from niom_ros.matching.looks import Clue
+from niom_ros.matching.reference import Reference
+from niom_ros.references.given import NamedReference
+from niom_ros.semantics.scene import Scene
+from niom_ros.stream.guide import Guidance
+from niom_ros.tracking.track import Tracked
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Objects that were detected in an image, and where the reference was in it."""
+
+    scene: Scene
+    reference: Reference
+    reference_to_image: np.ndarray  # 3 x 3
+    stamp: float  # of the image, in seconds
+    shape: tuple[int, ...]  # of the image
+
+
+class Recollection:
+    """Says where to begin with the next image of a stream."""
+
+    def __init__(self) -> None:
+        """Begin without a memory."""
+        self._clue: Clue | None = None  # of the last image in which a reference was found
+        self._sighting: Sighting | None = None  # of the last image whose objects were detected
+
+    def clue(
+        self,
+        references: Sequence[NamedReference],
+        tracked: Tracked | None,
+        stamp: float,
+        shape: tuple[int, ...],
+        detection_interval: float,
+    ) -> Clue | None:
+        """Return where to begin with an image: where the reference was, or was followed to.
+
+        Objects that were detected no longer ago than the interval, in seconds, are carried along
+        with a reference that was followed.
+        """
+        clue = self._clue
+        view = None if tracked is None else tracked.verdict.reference_to_image
+        if clue is None or tracked is None or view is None:
+            return clue
+        followed = [each.reference for each in references if each.revision == tracked.revision]
+        if not any(reference is clue.reference for reference in followed):
+            return clue
+        scene, seen = None, self._sighting
+        if (
+            seen is not None
+            and seen.reference is clue.reference
+            and seen.shape == shape
+            and stamp - seen.stamp < detection_interval
+        ):
+            scene = seen.scene.carried(view @ np.linalg.inv(seen.reference_to_image))
+        return replace(clue, reference_to_image=view, followed=True, scene=scene)
+
+    def note(self, guidance: Guidance, stamp: float) -> None:
+        """Remember what was found in an image."""
+        clue, look = guidance.clue, guidance.look
+        if clue is None or look is None:
+            self._sighting = None  # perhaps it was wrong
+            return
+        self._clue = clue
+        if look.scene is not None and 'detect' in look.seconds:
+            self._sighting = Sighting(
+                look.scene, clue.reference, clue.reference_to_image, stamp, look.image.shape
+            )

@@ -1,0 +1,69 @@
+"""Images of cameras that are mounted turned, set upright for the networks and back again."""
+
+from dataclasses import dataclass
+from dataclasses import replace
+
+import numpy as np
+
+from niom_ros.core.homographies import warp_points
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.scene import Scene
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """A turn of received images, clockwise, that sets them upright."""
+
+    degrees: int  # 0, 90, 180 or 270
+    width: int  # of the received image
+    height: int
+
+    def upright(self, image: np.ndarray) -> np.ndarray:
+        """Return a received image upright."""
+        if not self.degrees:
+            return image
+        return np.ascontiguousarray(np.rot90(image, -self.degrees // 90))
+
+    @property
+    def upright_to_received(self) -> np.ndarray:
+        """Return the transform from pixels of the upright image to those of the received one."""
+        right, bottom = self.width - 1, self.height - 1
+        rows = {
+            0: ((1, 0, 0), (0, 1, 0)),
+            90: ((0, 1, 0), (-1, 0, bottom)),
+            180: ((-1, 0, right), (0, -1, bottom)),
+            270: ((0, -1, right), (1, 0, 0)),
+        }[self.degrees]
+        return np.array([*rows, (0, 0, 1)], np.float64)
+
+    def received(self, outcome: MatchOutcome) -> MatchOutcome:
+        """Return what was found in the upright image in pixels of the received one.
+
+        Heat maps stay with the upright image: nobody needs them elsewhere.
+        """
+        if not self.degrees:
+            return outcome
+        back = self.upright_to_received
+        matches, verdict = outcome.correspondences, outcome.verdict
+        points = warp_points(back, matches.image_points).astype(np.float32)
+        homography = verdict.reference_to_image
+        if homography is not None:
+            homography = back @ homography
+            homography = homography / homography[2, 2]
+        return replace(
+            outcome,
+            correspondences=replace(matches, image_points=points),
+            verdict=replace(verdict, reference_to_image=homography),
+            scene=self._turned(outcome.scene),
+        )
+
+    def _turned(self, scene: Scene) -> Scene:
+        objects = []
+        for seen in scene.objects:
+            box = seen.area
+            corners = np.array([[box.left, box.top], [box.right, box.bottom]])
+            turned = warp_points(self.upright_to_received, corners)
+            area = Area(*turned.min(axis=0).tolist(), *turned.max(axis=0).tolist())
+            objects.append(replace(seen, area=area))
+        return replace(scene, objects=tuple(objects))
