@@ -3,8 +3,7 @@
 from pathlib import Path
 from xml.etree import ElementTree
 
-from setuptools import find_packages
-from setuptools import setup
+from setuptools import find_packages, setup
 
 here = Path(__file__).parent
 package = ElementTree.parse(here / 'package.xml').getroot()

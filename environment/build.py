@@ -11,10 +11,7 @@ changed or was interrupted. What a step's programs say goes to the log, not to t
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 from dataclasses import dataclass
 import fcntl

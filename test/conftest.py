@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.core.settings import default_threads
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import default_threads, Settings
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 
 # Two threads on two busy cores are several times slower than one.
 torch.set_num_threads(default_threads())

@@ -16,10 +16,7 @@ import torch
 
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers import LightGlueMatcher
-from niom_ros.nodes import configuration
-from niom_ros.nodes import frame_worker
-from niom_ros.nodes import outputs
-from niom_ros.nodes import reference_services
+from niom_ros.nodes import configuration, frame_worker, outputs, reference_services
 from niom_ros.nodes.matcher_node import main
 from niom_ros.semantics.detectors.grid_detector import GridDetector
 from niom_ros.tracking.tracker import Tracker

@@ -16,11 +16,13 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.simulation.virtual_scene import DEMO_PHOTO
-from niom_ros.simulation.virtual_scene import DEMO_SURROUNDINGS
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import View
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import (
+    DEMO_PHOTO,
+    DEMO_SURROUNDINGS,
+    example_photo,
+    View,
+    VirtualScene,
+)
 
 SCENE_RATE = 30.0  # pictures per second of the scene: neighbours are a thirtieth apart
 

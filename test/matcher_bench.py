@@ -3,20 +3,14 @@
 from array import array
 
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
-from lifecycle_msgs.srv import GetState
-from niom_ros.msg import Homography
-from niom_ros.msg import MatchResult
+from lifecycle_msgs.srv import ChangeState, GetState
+from niom_ros.msg import Homography, MatchResult
 from niom_ros.srv import SetReference
-from rcl_interfaces.msg import Parameter
-from rcl_interfaces.msg import ParameterType
-from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 import rclpy
 from rclpy.qos import QoSProfile
-from ros_client import call
-from ros_client import Inbox
-from ros_client import spin_until
+from ros_client import call, Inbox, spin_until
 from sensor_msgs.msg import Image
 
 RELIABLE = ('-p', 'reliable_image:=true')  # so that no test image is lost

@@ -3,19 +3,14 @@
 from collections import Counter
 import time
 
-from geometry_msgs.msg import PoseWithCovarianceStamped
-from geometry_msgs.msg import TransformStamped
-from niom_ros.msg import Homography
-from niom_ros.msg import LandmarkArray
-from niom_ros.msg import MatchResult
+from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
+from niom_ros.msg import Homography, LandmarkArray, MatchResult
 import numpy as np
 import rclpy
 from ros_client import Inbox
-from visualization_msgs.msg import Marker
-from visualization_msgs.msg import MarkerArray
+from visualization_msgs.msg import Marker, MarkerArray
 
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import Box, corner_error
 
 FARTHEST = 6.0  # pixels that the corners of what is found may be off, on average
 

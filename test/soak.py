@@ -8,10 +8,8 @@ one (test_soak.py).
 
 import argparse
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextlib import ExitStack
-from dataclasses import asdict
-from dataclasses import dataclass
+from contextlib import contextmanager, ExitStack
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 import json
 from pathlib import Path
@@ -20,8 +18,7 @@ from statistics import median
 import subprocess
 import sys
 import tempfile
-from threading import Event
-from threading import Thread
+from threading import Event, Thread
 import time
 
 from film_camera import film
@@ -29,13 +26,10 @@ from niom_ros.msg import MatchResult
 import numpy as np
 import rclpy
 from rclpy.qos import QoSProfile
-from ros_client import ros_network
-from ros_client import running
+from ros_client import ros_network, running
 from soak_client import PICTURES
 
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Box, corner_error, Status
 
 HERE = Path(__file__).resolve().parent
 CAMERA = (1280, 720, 30.0, 16)  # width, height, images per second, pictures of the film

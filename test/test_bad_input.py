@@ -9,8 +9,7 @@ import subprocess
 import sys
 import time
 
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
@@ -31,8 +30,7 @@ from niom_ros.core.parameters import MATCHER_PARAMETERS  # noqa: E402
 from niom_ros.images.camera_images import message_to_rgb  # noqa: E402
 from niom_ros.images.decoding import ImageError  # noqa: E402
 from niom_ros.images.pages.reading import ReferencePicture  # noqa: E402
-from niom_ros.nodes.reference_request import check_request  # noqa: E402
-from niom_ros.nodes.reference_request import given_reference  # noqa: E402
+from niom_ros.nodes.reference_request import check_request, given_reference  # noqa: E402
 from niom_ros.references import folder  # noqa: E402
 from niom_ros.references.folder import read_reference  # noqa: E402
 from niom_ros.references.given import BadReference  # noqa: E402

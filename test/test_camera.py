@@ -1,16 +1,14 @@
 from types import SimpleNamespace
 
 import cv2
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
 from sensor_msgs.msg import CameraInfo
 from std_msgs.msg import Header
 
-from niom_ros.stream.camera import CameraError
-from niom_ros.stream.camera import CameraModel
+from niom_ros.stream.camera import CameraError, CameraModel
 
 WIDE_PLUMB_BOB = [-0.28, 0.07, 0.001, -0.0005, 0.0]
 # Of the kind that depth cameras are delivered with.

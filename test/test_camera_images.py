@@ -1,16 +1,14 @@
 from array import array
 
 import cv2
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
-from niom_ros.images.camera_images import ENCODINGS
-from niom_ros.images.camera_images import message_to_rgb
+from niom_ros.images.camera_images import ENCODINGS, message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.nodes.ros_messages import rgb_to_message
 

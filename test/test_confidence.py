@@ -3,23 +3,22 @@
 import json
 import math
 
-from hypothesis import given
-from hypothesis import strategies
+from hypothesis import given, strategies
 import numpy as np
 import pytest
 
-from niom_ros.benchmarks.evaluation.calibrate import fit
-from niom_ros.benchmarks.evaluation.calibrate import performance
-from niom_ros.benchmarks.evaluation.calibrate import write_entry
+from niom_ros.benchmarks.evaluation.calibrate import fit, performance, write_entry
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Limits
-from niom_ros.matching.confidence import Calibration
-from niom_ros.matching.confidence import calibration_of
-from niom_ros.matching.confidence import FILE
-from niom_ros.matching.confidence import INK
-from niom_ros.matching.confidence import INK_SIGNS
-from niom_ros.matching.confidence import SIGNS
-from niom_ros.matching.confidence import uncalibrated
+from niom_ros.matching.confidence import (
+    Calibration,
+    calibration_of,
+    FILE,
+    INK,
+    INK_SIGNS,
+    SIGNS,
+    uncalibrated,
+)
 from niom_ros.matching.geometry import confidence_in
 
 CHECKS = {

@@ -8,26 +8,21 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 import torch
-from torchvision.ops import batched_nms
-from torchvision.ops import roi_align
+from torchvision.ops import batched_nms, roi_align
 
-from niom_ros.core.settings import CAM_METHODS
-from niom_ros.core.settings import choose_device
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
-from niom_ros.models.store import ModelMissing
-from niom_ros.models.store import ModelStore
-from niom_ros.semantics.detectors.darknet import Darknet
-from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
-from niom_ros.semantics.detectors.darknet import parse_cfg
-from niom_ros.semantics.detectors.grid_detector import best_candidates
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.detectors.grid_detector import distinct
-from niom_ros.semantics.detectors.grid_detector import Letterbox
-from niom_ros.semantics.detectors.grid_detector import Level
-from niom_ros.semantics.detectors.grid_detector import MOST_OBJECTS
-from niom_ros.semantics.detectors.grid_detector import SAME_OBJECT
-from niom_ros.semantics.detectors.grid_detector import shares
+from niom_ros.core.settings import CAM_METHODS, choose_device, Settings, SettingsError
+from niom_ros.models.store import ModelMissing, ModelStore
+from niom_ros.semantics.detectors.darknet import Darknet, load_yolov4_tiny, parse_cfg
+from niom_ros.semantics.detectors.grid_detector import (
+    best_candidates,
+    DetectorOptions,
+    distinct,
+    Letterbox,
+    Level,
+    MOST_OBJECTS,
+    SAME_OBJECT,
+    shares,
+)
 from niom_ros.semantics.detectors.loading import load_detector
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.simulation.virtual_scene import example_photo

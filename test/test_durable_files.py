@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from niom_ros.core.durable_files import publish
-from niom_ros.core.durable_files import write_atomically
+from niom_ros.core.durable_files import publish, write_atomically
 
 
 @pytest.fixture

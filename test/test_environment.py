@@ -17,9 +17,7 @@ from packaging.utils import canonicalize_name
 import pytest
 
 from environment import build
-from environment.build import Environment
-from environment.build import SetupError
-from environment.build import Step
+from environment.build import Environment, SetupError, Step
 
 HERE = Path(build.__file__).parent
 CLONE = HERE.parent

@@ -1,8 +1,6 @@
 """The frame of `niom eval`: methods by name, records that survive interruptions, processes."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 import json
 import multiprocessing
 import os
@@ -19,26 +17,14 @@ import torch
 
 from niom_ros.benchmarks.evaluation import records as records_module
 from niom_ros.benchmarks.evaluation import run as run_module
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, DataMissing, Record
 from niom_ros.benchmarks.evaluation.method_runner import Workbench
-from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.methods import method_named
-from niom_ros.benchmarks.evaluation.records import data_key
-from niom_ros.benchmarks.evaluation.records import Records
-from niom_ros.benchmarks.evaluation.records import records_of
+from niom_ros.benchmarks.evaluation.methods import Method, method_named
+from niom_ros.benchmarks.evaluation.records import data_key, Records, records_of
 from niom_ros.benchmarks.evaluation.results import as_json
-from niom_ros.benchmarks.evaluation.run import collected
-from niom_ros.benchmarks.evaluation.run import Progress
-from niom_ros.benchmarks.evaluation.run import run
-from niom_ros.benchmarks.evaluation.run import sample
-from niom_ros.benchmarks.evaluation.run import tasks_of
-from niom_ros.benchmarks.evaluation.run import work
+from niom_ros.benchmarks.evaluation.run import collected, Progress, run, sample, tasks_of, work
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.confidence import Calibration
 
 

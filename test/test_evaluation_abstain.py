@@ -1,7 +1,6 @@
 """Unrelated and true pairs from small data sets that are written here."""
 
-from itertools import chain
-from itertools import combinations
+from itertools import chain, combinations
 import math
 from pathlib import Path
 import random
@@ -12,23 +11,21 @@ import pytest
 from scipy.io import savemat
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Answer
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, Workbench
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import abstain
-from niom_ros.benchmarks.evaluation.suites.abstain import AbstainBenchmark
-from niom_ros.benchmarks.evaluation.suites.abstain import draw_pairs
-from niom_ros.benchmarks.evaluation.suites.abstain import find_drawings
-from niom_ros.benchmarks.evaluation.suites.abstain import find_photos
-from niom_ros.benchmarks.evaluation.suites.abstain import halves
-from niom_ros.benchmarks.evaluation.suites.abstain import in_first_half
-from niom_ros.benchmarks.evaluation.suites.abstain import Shown
-from niom_ros.benchmarks.evaluation.suites.abstain import UnrelatedCase
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
-from niom_ros.matching.geometry import Evidence
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.benchmarks.evaluation.suites.abstain import (
+    AbstainBenchmark,
+    draw_pairs,
+    find_drawings,
+    find_photos,
+    halves,
+    in_first_half,
+    Shown,
+    UnrelatedCase,
+)
+from niom_ros.core.settings import Options, Settings
+from niom_ros.matching.geometry import Evidence, Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.simulation.virtual_scene import example_photo
 

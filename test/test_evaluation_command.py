@@ -6,34 +6,26 @@ from pathlib import Path
 import subprocess
 import sys
 
-from benchmark_data import VIEW
-from benchmark_data import write_benchmark_data
+from benchmark_data import VIEW, write_benchmark_data
 import numpy as np
 import pytest
 
 from niom_ros.benchmarks.evaluation import method_runner as workbench
 from niom_ros.benchmarks.evaluation.benchmark import Record
 from niom_ros.benchmarks.evaluation.command import BENCHMARKS
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import sketch
 from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark
-from niom_ros.benchmarks.evaluation.suites.sketch import drawing_of
-from niom_ros.benchmarks.evaluation.suites.sketch import random_view
-from niom_ros.benchmarks.evaluation.suites.sketch import SketchBenchmark
-from niom_ros.benchmarks.evaluation.suites.tracking import SECONDS
-from niom_ros.benchmarks.evaluation.suites.tracking import TrackingBenchmark
-from niom_ros.cli.main import BENCHMARK_NAMES
-from niom_ros.cli.main import main
+from niom_ros.benchmarks.evaluation.suites.sketch import drawing_of, random_view, SketchBenchmark
+from niom_ros.benchmarks.evaluation.suites.tracking import SECONDS, TrackingBenchmark
+from niom_ros.cli.main import BENCHMARK_NAMES, main
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Options, Settings
 from niom_ros.drawings import tracing
 from niom_ros.images.decoding import read_image
-from niom_ros.matching.confidence import INK_SIGNS
-from niom_ros.matching.confidence import SIGNS
+from niom_ros.matching.confidence import INK_SIGNS, SIGNS
 from niom_ros.matching.features import Features
 
 FAST = ('--max-keypoints', '256', '--jobs', '1', '--device', 'cpu')

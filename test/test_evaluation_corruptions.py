@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from niom_ros.benchmarks.evaluation import corruptions
-from niom_ros.benchmarks.evaluation.corruptions import corrupt
-from niom_ros.benchmarks.evaluation.corruptions import CorruptedImages
-from niom_ros.benchmarks.evaluation.corruptions import CORRUPTIONS
-from niom_ros.benchmarks.evaluation.corruptions import seed_of
+from niom_ros.benchmarks.evaluation.corruptions import (
+    corrupt,
+    CorruptedImages,
+    CORRUPTIONS,
+    seed_of,
+)
 from niom_ros.core.errors import UserError
 from niom_ros.simulation.virtual_scene import example_photo
 

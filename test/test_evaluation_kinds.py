@@ -12,11 +12,8 @@ from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import kinds
 from niom_ros.benchmarks.evaluation.suites.kinds import KindsBenchmark
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
-from niom_ros.models.store import ModelStore
-from niom_ros.models.store import State
+from niom_ros.core.settings import Options, Settings, SettingsError
+from niom_ros.models.store import ModelStore, State
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.simulation.virtual_scene import example_photo
 

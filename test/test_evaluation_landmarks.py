@@ -8,22 +8,15 @@ import pytest
 from scipy.io import savemat
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Answer
-from niom_ros.benchmarks.evaluation.method_runner import evidence_of
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, evidence_of, Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import landmarks
-from niom_ros.benchmarks.evaluation.suites.landmarks import Instance
-from niom_ros.benchmarks.evaluation.suites.landmarks import LandmarksBenchmark
+from niom_ros.benchmarks.evaluation.suites.landmarks import Instance, LandmarksBenchmark
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import Box, Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.simulation.virtual_scene import example_photo
 from niom_ros.stream.landmarks import Landmark

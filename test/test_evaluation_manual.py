@@ -9,12 +9,10 @@ import pytest
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
 from niom_ros.benchmarks.evaluation.method_runner import Workbench
 from niom_ros.benchmarks.evaluation.methods import method_named
-from niom_ros.benchmarks.evaluation.suites import manual
-from niom_ros.benchmarks.evaluation.suites import paper
+from niom_ros.benchmarks.evaluation.suites import manual, paper
 from niom_ros.benchmarks.evaluation.suites.manual import ManualBenchmark
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.geometry import Box
 
 

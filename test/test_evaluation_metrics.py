@@ -3,30 +3,33 @@ import math
 import subprocess
 import sys
 
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from niom_ros.benchmarks.evaluation.intervals import bootstrap
-from niom_ros.benchmarks.evaluation.intervals import interval
-from niom_ros.benchmarks.evaluation.intervals import paired_difference
-from niom_ros.benchmarks.evaluation.intervals import resamples
-from niom_ros.benchmarks.evaluation.metrics import acceptance_curve
-from niom_ros.benchmarks.evaluation.metrics import best_motion
-from niom_ros.benchmarks.evaluation.metrics import chance_pck
-from niom_ros.benchmarks.evaluation.metrics import Consistency
-from niom_ros.benchmarks.evaluation.metrics import consistency
-from niom_ros.benchmarks.evaluation.metrics import error_auc
-from niom_ros.benchmarks.evaluation.metrics import one_hop
-from niom_ros.benchmarks.evaluation.metrics import paired_errors
-from niom_ros.benchmarks.evaluation.metrics import pose_error
-from niom_ros.benchmarks.evaluation.metrics import relative_pose
-from niom_ros.benchmarks.evaluation.metrics import rotation_error
-from niom_ros.benchmarks.evaluation.metrics import share_within
-from niom_ros.benchmarks.evaluation.metrics import translation_error
-from niom_ros.benchmarks.evaluation.metrics import upper_bound
+from niom_ros.benchmarks.evaluation.intervals import (
+    bootstrap,
+    interval,
+    paired_difference,
+    resamples,
+)
+from niom_ros.benchmarks.evaluation.metrics import (
+    acceptance_curve,
+    best_motion,
+    chance_pck,
+    Consistency,
+    consistency,
+    error_auc,
+    one_hop,
+    paired_errors,
+    pose_error,
+    relative_pose,
+    rotation_error,
+    share_within,
+    translation_error,
+    upper_bound,
+)
 from niom_ros.core.homographies import warp_points
 
 NO_POINTS = np.empty((0, 2))

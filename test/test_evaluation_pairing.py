@@ -11,20 +11,13 @@ from niom_ros.benchmarks.evaluation.benchmark import DataMissing
 from niom_ros.benchmarks.evaluation.method_runner import Workbench
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import pairing
-from niom_ros.benchmarks.evaluation.suites.pairing import Choice
-from niom_ros.benchmarks.evaluation.suites.pairing import PairingBenchmark
-from niom_ros.benchmarks.evaluation.suites.scenes import overlap
-from niom_ros.benchmarks.evaluation.suites.scenes import read_labels
-from niom_ros.benchmarks.evaluation.suites.scenes import read_voc
+from niom_ros.benchmarks.evaluation.suites.pairing import Choice, PairingBenchmark
+from niom_ros.benchmarks.evaluation.suites.scenes import overlap, read_labels, read_voc
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.heat_maps import Frame
-from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.core.settings import Options, Settings
+from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 from niom_ros.semantics.objects import SeenObject
-from niom_ros.semantics.scene import MarkedObject
-from niom_ros.semantics.scene import Scene
+from niom_ros.semantics.scene import MarkedObject, Scene
 from niom_ros.simulation.virtual_scene import example_photo
 
 SMALL = Settings(device='cpu', max_keypoints=64)

@@ -6,22 +6,19 @@ import numpy as np
 import pytest
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.corruptions import CORRUPTIONS
-from niom_ros.benchmarks.evaluation.corruptions import LibraryMissing
-from niom_ros.benchmarks.evaluation.corruptions import UnknownCorruption
-from niom_ros.benchmarks.evaluation.method_runner import Answer
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.corruptions import (
+    CORRUPTIONS,
+    LibraryMissing,
+    UnknownCorruption,
+)
+from niom_ros.benchmarks.evaluation.method_runner import Answer, Workbench
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import pose
-from niom_ros.benchmarks.evaluation.suites.pose import motion_error
-from niom_ros.benchmarks.evaluation.suites.pose import PoseBenchmark
+from niom_ros.benchmarks.evaluation.suites.pose import motion_error, PoseBenchmark
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Evidence
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import Evidence, Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.simulation.virtual_scene import example_photo
 

@@ -13,59 +13,46 @@ import cv2
 import numpy as np
 import pytest
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.finished import Finished
-from niom_ros.benchmarks.evaluation.finished import short
-from niom_ros.benchmarks.evaluation.finished import written
-from niom_ros.benchmarks.evaluation.method_runner import Answer
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
-from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.methods import method_named
-from niom_ros.benchmarks.evaluation.pictures import answer_banner
-from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.pictures import GUESS
-from niom_ros.benchmarks.evaluation.pictures import TRUTH
-from niom_ros.benchmarks.evaluation.report import check_folder
-from niom_ros.benchmarks.evaluation.report import command
-from niom_ros.benchmarks.evaluation.report import extremes
-from niom_ros.benchmarks.evaluation.report import record_words
-from niom_ros.benchmarks.evaluation.report import write_report
-from niom_ros.benchmarks.evaluation.reporting.charts import acceptance_line
-from niom_ros.benchmarks.evaluation.reporting.charts import error_line
-from niom_ros.benchmarks.evaluation.reporting.charts import panels
-from niom_ros.benchmarks.evaluation.reporting.glossary import LESS
-from niom_ros.benchmarks.evaluation.reporting.glossary import MAIN_METRICS
-from niom_ros.benchmarks.evaluation.reporting.glossary import main_metrics
-from niom_ros.benchmarks.evaluation.reporting.glossary import meaning
-from niom_ros.benchmarks.evaluation.reporting.glossary import MORE
-from niom_ros.benchmarks.evaluation.reporting.glossary import NEITHER
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
+from niom_ros.benchmarks.evaluation.finished import Finished, short, written
+from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbench
+from niom_ros.benchmarks.evaluation.methods import Method, method_named
+from niom_ros.benchmarks.evaluation.pictures import answer_banner, draw_answer, GUESS, TRUTH
+from niom_ros.benchmarks.evaluation.report import (
+    check_folder,
+    command,
+    extremes,
+    record_words,
+    write_report,
+)
+from niom_ros.benchmarks.evaluation.reporting.charts import acceptance_line, error_line, panels
+from niom_ros.benchmarks.evaluation.reporting.glossary import (
+    LESS,
+    MAIN_METRICS,
+    main_metrics,
+    meaning,
+    MORE,
+    NEITHER,
+)
 from niom_ros.benchmarks.evaluation.reporting.markup import element
-from niom_ros.benchmarks.evaluation.reporting.plots import Axis
-from niom_ros.benchmarks.evaluation.reporting.plots import curve_plot
-from niom_ros.benchmarks.evaluation.reporting.plots import Dot
-from niom_ros.benchmarks.evaluation.reporting.plots import dot_plot
-from niom_ros.benchmarks.evaluation.reporting.plots import DotRow
-from niom_ros.benchmarks.evaluation.reporting.plots import Line
-from niom_ros.benchmarks.evaluation.reporting.plots import round_end
-from niom_ros.benchmarks.evaluation.reporting.plots import Style
-from niom_ros.benchmarks.evaluation.reporting.tables import ahead
-from niom_ros.benchmarks.evaluation.reporting.tables import best_methods
-from niom_ros.benchmarks.evaluation.reporting.tables import verdict
+from niom_ros.benchmarks.evaluation.reporting.plots import (
+    Axis,
+    curve_plot,
+    Dot,
+    dot_plot,
+    DotRow,
+    Line,
+    round_end,
+    Style,
+)
+from niom_ros.benchmarks.evaluation.reporting.tables import ahead, best_methods, verdict
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Evidence
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import Evidence, Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.pictures.marks import BLUE
-from niom_ros.pictures.marks import SLATE
-from niom_ros.pictures.marks import VERMILLION
+from niom_ros.pictures.marks import BLUE, SLATE, VERMILLION
 from niom_ros.pictures.matches import GAP
 
 VOID = {'meta', 'img', 'br'}

@@ -11,30 +11,27 @@ import torch
 
 from niom_ros.benchmarks.classical import ClassicalFeatures
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Answer
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, Workbench
 from niom_ros.benchmarks.evaluation.methods import method_named
-from niom_ros.benchmarks.evaluation.suites.tmc import A_TO_C
-from niom_ros.benchmarks.evaluation.suites.tmc import descriptors_at
-from niom_ros.benchmarks.evaluation.suites.tmc import enlarged
-from niom_ros.benchmarks.evaluation.suites.tmc import GROUPS
-from niom_ros.benchmarks.evaluation.suites.tmc import hop_through
-from niom_ros.benchmarks.evaluation.suites.tmc import METRICS
-from niom_ros.benchmarks.evaluation.suites.tmc import recall_of_right
-from niom_ros.benchmarks.evaluation.suites.tmc import TmcBenchmark
-from niom_ros.benchmarks.evaluation.suites.tmc import triangle
-from niom_ros.benchmarks.evaluation.suites.tmc import unit_length
+from niom_ros.benchmarks.evaluation.suites.tmc import (
+    A_TO_C,
+    descriptors_at,
+    enlarged,
+    GROUPS,
+    hop_through,
+    METRICS,
+    recall_of_right,
+    TmcBenchmark,
+    triangle,
+    unit_length,
+)
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Features
-from niom_ros.matching.geometry import Evidence
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import Evidence, Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.pictures.marks import SKY
-from niom_ros.pictures.marks import VERMILLION
+from niom_ros.pictures.marks import SKY, VERMILLION
 from niom_ros.simulation.virtual_scene import example_photo
 
 SIDE = 200

@@ -9,43 +9,32 @@ import cv2
 import numpy as np
 import pytest
 
-from niom_ros.benchmarks.evaluation.film_pictures import draw_film
-from niom_ros.benchmarks.evaluation.film_pictures import Moment
-from niom_ros.benchmarks.evaluation.film_pictures import thumbnail
+from niom_ros.benchmarks.evaluation.film_pictures import draw_film, Moment, thumbnail
 from niom_ros.benchmarks.evaluation.method_runner import Picture
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.reporting.glossary import meaning
-from niom_ros.benchmarks.evaluation.suites import films
-from niom_ros.benchmarks.evaluation.suites import tracking
-from niom_ros.benchmarks.evaluation.suites.films import cut_film
-from niom_ros.benchmarks.evaluation.suites.films import cut_out
-from niom_ros.benchmarks.evaluation.suites.films import Followed
-from niom_ros.benchmarks.evaluation.suites.films import laid_over
-from niom_ros.benchmarks.evaluation.suites.films import place_of_cover
-from niom_ros.benchmarks.evaluation.suites.films import play
-from niom_ros.benchmarks.evaluation.suites.films import Shot
-from niom_ros.benchmarks.evaluation.suites.films import Sight
-from niom_ros.benchmarks.evaluation.suites.films import video_film
-from niom_ros.benchmarks.evaluation.suites.tracking import Clock
-from niom_ros.benchmarks.evaluation.suites.tracking import grained
-from niom_ros.benchmarks.evaluation.suites.tracking import Notes
-from niom_ros.benchmarks.evaluation.suites.tracking import TrackingBenchmark
+from niom_ros.benchmarks.evaluation.suites import films, tracking
+from niom_ros.benchmarks.evaluation.suites.films import (
+    cut_film,
+    cut_out,
+    Followed,
+    laid_over,
+    place_of_cover,
+    play,
+    Shot,
+    Sight,
+    video_film,
+)
+from niom_ros.benchmarks.evaluation.suites.tracking import Clock, grained, Notes, TrackingBenchmark
 from niom_ros.cli.main import main
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.parameters import defaults
-from niom_ros.core.parameters import MATCHER_NODE_PARAMETERS
-from niom_ros.core.settings import Limits
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.parameters import defaults, MATCHER_NODE_PARAMETERS
+from niom_ros.core.settings import Limits, Options, Settings
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import VirtualScene
-from niom_ros.tracking.track import FullMatch
-from niom_ros.tracking.track import Tracked
+from niom_ros.matching.geometry import Box, Status, Verdict
+from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
+from niom_ros.tracking.track import FullMatch, Tracked
 
 DEFAULT = method_named('default', Settings(device='cpu'), Options())
 BLACK = np.zeros((4, 4, 3), np.uint8)

@@ -10,8 +10,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException
-from rclpy.waitable import NumberOfEntities
-from rclpy.waitable import Waitable
+from rclpy.waitable import NumberOfEntities, Waitable
 from ros_client import ros_network
 from std_msgs.msg import Header
 

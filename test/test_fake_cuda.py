@@ -6,8 +6,7 @@ their value cannot run without values; the tests go around exactly that step.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextlib import ExitStack
+from contextlib import contextmanager, ExitStack
 from unittest.mock import patch
 
 import pytest
@@ -15,24 +14,17 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import Weighting
-from niom_ros.core.settings import WEIGHTINGS
-from niom_ros.matching.features import Features
-from niom_ros.matching.features import LOADERS
+from niom_ros.core.settings import Settings, Weighting, WEIGHTINGS
+from niom_ros.matching.features import Features, LOADERS
 from niom_ros.matching.matchers import load_matcher
-from niom_ros.matching.weighting import one_heat
-from niom_ros.matching.weighting import weighted
-from niom_ros.matching.weighting import weights_of
+from niom_ros.matching.weighting import one_heat, weighted, weights_of
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.aliked import Maps
 from niom_ros.networks.superglue import SuperGlue
 from niom_ros.networks.superpoint import SuperPoint
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.heat_maps import Frame
-from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 
 CPU = torch.device('cpu')
 PRECISIONS = pytest.mark.parametrize('half', [False, True], ids=['single', 'half'])

@@ -13,51 +13,39 @@ import sys
 import time
 
 import cv2
-from diagnostic_msgs.msg import DiagnosticArray
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from film_camera import film
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from matcher_bench import Bench
-from matcher_bench import FAST
+from matcher_bench import Bench, FAST
 from niom_ros.msg import Homography
-from niom_ros.srv import ListReferences
-from niom_ros.srv import RemoveReference
-from niom_ros.srv import SelectReference
-from niom_ros.srv import SetReference
+from niom_ros.srv import ListReferences, RemoveReference, SelectReference, SetReference
 import numpy as np
 import pytest
-from rclpy.qos import DurabilityPolicy
-from rclpy.qos import QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
-from recorded_film import is_matched
-from recorded_film import is_tracked
-from recorded_film import PATIENCE
-from recorded_film import PERIOD
-from recorded_film import recorded
-from recorded_film import stamped
-from recorded_film import START
-from recorded_film import status_is
-from recorder import nanoseconds
-from recorder import Recorder
-from ros_client import Inbox
-from ros_client import ros_network
-from ros_client import spin_until
+from recorded_film import (
+    is_matched,
+    is_tracked,
+    PATIENCE,
+    PERIOD,
+    recorded,
+    stamped,
+    START,
+    status_is,
+)
+from recorder import nanoseconds, Recorder
+from ros_client import Inbox, ros_network, spin_until
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CameraInfo
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import CameraInfo, Image
 from std_msgs.msg import Header
 import torch
 
-from niom_ros.core.faults import explained
-from niom_ros.core.faults import printable
-from niom_ros.core.faults import printable_lines
-from niom_ros.models.store import default_folder
-from niom_ros.models.store import ModelStore
+from niom_ros.core.faults import explained, printable, printable_lines
+from niom_ros.models.store import default_folder, ModelStore
 from niom_ros.nodes import private_network
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 
 HERE = Path(__file__).resolve().parent
 

@@ -3,13 +3,10 @@
 from niom_ros.msg import Homography
 import numpy as np
 import onnx
-from onnx import helper
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 import pytest
-from recorded_film import Film
-from recorded_film import status_is
-from test_faults import faulty_bench
-from test_faults import set_cup
+from recorded_film import Film, status_is
+from test_faults import faulty_bench, set_cup
 
 from niom_ros.models.store import default_folder
 

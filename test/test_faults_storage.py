@@ -5,29 +5,21 @@ import resource
 import signal
 import subprocess
 import sys
-from threading import Event
-from threading import Thread
+from threading import Event, Thread
 import time
 
-from matcher_bench import Bench
-from matcher_bench import FAST
+from matcher_bench import Bench, FAST
 from niom_ros.msg import Homography
-from niom_ros.srv import ListReferences
-from niom_ros.srv import SelectReference
-from niom_ros.srv import SetReference
+from niom_ros.srv import ListReferences, SelectReference, SetReference
 import numpy as np
 import pytest
-from recorded_film import Film
-from recorded_film import status_is
+from recorded_film import Film, status_is
 from recorder import Recorder
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
+from ros_client import ros_network, running, spin_until
 from std_msgs.msg import Header
 
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.references.folder import read_reference
-from niom_ros.references.folder import ReferenceFolder
+from niom_ros.references.folder import read_reference, ReferenceFolder
 
 UNFINISHED = '.*.unfinished'
 PATIENCE = 60.0  # seconds

@@ -1,6 +1,5 @@
 import cv2
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
@@ -8,17 +7,19 @@ import pytest
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import Evidence
-from niom_ros.matching.geometry import hull_area
-from niom_ros.matching.geometry import implausibility
-from niom_ros.matching.geometry import in_front
-from niom_ros.matching.geometry import jacobian
-from niom_ros.matching.geometry import locate
-from niom_ros.matching.geometry import measure
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import (
+    Box,
+    corner_error,
+    Evidence,
+    hull_area,
+    implausibility,
+    in_front,
+    jacobian,
+    locate,
+    measure,
+    Status,
+    Verdict,
+)
 
 REFERENCE = Box(0, 0, 400, 300)
 IMAGE = Box(0, 0, 640, 480)

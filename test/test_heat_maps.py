@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.heat_maps import Frame
-from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 
 # Two cells side by side over an image of 8 x 4 pixels: their centres lie at x = 1.5 and 5.5.
 FRAME = Frame.spanning(8, 4, rows=1, columns=2)

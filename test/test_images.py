@@ -6,8 +6,7 @@ import numpy as np
 from PIL import Image
 import pytest
 
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.decoding import read_image
+from niom_ros.images.decoding import ImageError, read_image
 
 
 def claimed_png(width, height):

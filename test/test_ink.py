@@ -5,17 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.drawings.alignment import climb
-from niom_ros.drawings.alignment import Ink
-from niom_ros.drawings.alignment import unlike_similarity
-from niom_ros.drawings.alignment import warp
-from niom_ros.drawings.alignment import warp_strokes
+from niom_ros.drawings.alignment import climb, Ink, unlike_similarity, warp, warp_strokes
 from niom_ros.drawings.edges import EdgeFinder
 from niom_ros.drawings.strokes import strokes_of
-from niom_ros.drawings.tracing import trace
-from niom_ros.drawings.tracing import trace_near
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
+from niom_ros.drawings.tracing import trace, trace_near
+from niom_ros.matching.geometry import Box, corner_error
 from niom_ros.models.store import ModelStore
 
 WIDTH, HEIGHT = 400, 300

@@ -2,9 +2,7 @@
 
 import pytest
 
-from niom_ros.stream.keypoint_budget import FEWEST
-from niom_ros.stream.keypoint_budget import KeypointBudget
-from niom_ros.stream.keypoint_budget import STEP
+from niom_ros.stream.keypoint_budget import FEWEST, KeypointBudget, STEP
 
 
 def linear(keypoints):

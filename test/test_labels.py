@@ -7,29 +7,26 @@ from pathlib import Path
 import socket
 import sys
 
-from hypothesis import given
-from hypothesis import HealthCheck
-from hypothesis import settings
-from hypothesis import strategies
+from hypothesis import given, HealthCheck, settings, strategies
 import numpy as np
 import open_clip
 import pytest
 from safetensors.torch import save_file
 import torch
 
-from niom_ros.core.settings import Pairing
-from niom_ros.core.settings import SettingsError
-from niom_ros.models.store import ModelMissing
-from niom_ros.models.store import ModelStore
+from niom_ros.core.settings import Pairing, SettingsError
+from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.networks.minilm import MiniLM
 from niom_ros.semantics import labels
-from niom_ros.semantics.labels import ClipTable
-from niom_ros.semantics.labels import COCO_LABELS
-from niom_ros.semantics.labels import compact
-from niom_ros.semantics.labels import LabelEmbedder
-from niom_ros.semantics.labels import plain
-from niom_ros.semantics.labels import same
-from niom_ros.semantics.labels import unit
+from niom_ros.semantics.labels import (
+    ClipTable,
+    COCO_LABELS,
+    compact,
+    LabelEmbedder,
+    plain,
+    same,
+    unit,
+)
 
 CPU = torch.device('cpu')
 

@@ -1,24 +1,14 @@
 import cv2
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from niom_ros.core.homographies import parameter_slopes
-from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Limits
-from niom_ros.core.settings import SettingsError
+from niom_ros.core.homographies import parameter_slopes, warp_points
+from niom_ros.core.settings import Limits, SettingsError
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import locate
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
-from niom_ros.stream.landmarks import corrected
-from niom_ros.stream.landmarks import Field
-from niom_ros.stream.landmarks import Landmark
-from niom_ros.stream.landmarks import place_landmarks
-from niom_ros.stream.landmarks import PlacedLandmark
+from niom_ros.matching.geometry import Box, locate, Status, Verdict
+from niom_ros.stream.landmarks import corrected, Field, Landmark, place_landmarks, PlacedLandmark
 
 REFERENCE = Box(0, 0, 400, 300)
 IMAGE = Box(0, 0, 640, 480)

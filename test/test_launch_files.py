@@ -8,24 +8,21 @@ import sys
 import pytest
 from rcl_interfaces.srv import GetParameters
 from rclpy.exceptions import InvalidNamespaceException
-from rclpy.qos import DurabilityPolicy
-from rclpy.qos import ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rclpy.validate_namespace import validate_namespace
-from ros_client import call
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
+from ros_client import call, ros_network, running, spin_until
 import yaml
 
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.core.installation import share_folder
-from niom_ros.core.parameters import defaults
-from niom_ros.core.parameters import MATCHER_PARAMETERS
-from niom_ros.core.parameters import options_of
-from niom_ros.core.parameters import settings_of
-from niom_ros.core.parameters import VIRTUAL_CAMERA_PARAMETERS
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.parameters import (
+    defaults,
+    MATCHER_PARAMETERS,
+    options_of,
+    settings_of,
+    VIRTUAL_CAMERA_PARAMETERS,
+)
+from niom_ros.core.settings import Options, Settings
 
 LAUNCH_FOLDER = share_folder() / 'launch'
 MATCHER = 'matcher.launch.py'

@@ -6,13 +6,9 @@ import torch
 
 from niom_ros.core.settings import Settings
 from niom_ros.matching.features import Extractor
-from niom_ros.matching.matchers import LEAST_PROSPECT
-from niom_ros.matching.matchers import LIGHTGLUE_ARCHITECTURES
+from niom_ros.matching.matchers import LEAST_PROSPECT, LIGHTGLUE_ARCHITECTURES
 from niom_ros.models.store import ModelStore
-from niom_ros.networks.lightglue import best_pairs
-from niom_ros.networks.lightglue import LightGlue
-from niom_ros.networks.lightglue import rearranged
-from niom_ros.networks.lightglue import with_present_names
+from niom_ros.networks.lightglue import best_pairs, LightGlue, rearranged, with_present_names
 from niom_ros.simulation.virtual_scene import example_photo
 
 CPU = torch.device('cpu')

@@ -5,27 +5,19 @@ import math
 import time
 
 import cv2
-from diagnostic_msgs.msg import DiagnosticArray
-from diagnostic_msgs.msg import DiagnosticStatus
-from matcher_bench import Bench
-from matcher_bench import FAST
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from matcher_bench import Bench, FAST
 from niom_ros.msg import Homography
 import numpy as np
 import pytest
 import rclpy
-from rclpy.qos import QoSProfile
-from rclpy.qos import ReliabilityPolicy
-from ros_client import Inbox
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from ros_client import Inbox, ros_network, running, spin_until
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import Box, corner_error
 from niom_ros.nodes.ros_messages import rgb_to_message
 
 REFERENCE = Box(0, 0, 600, 400)

@@ -3,26 +3,18 @@
 import math
 import os
 
-from diagnostic_msgs.msg import DiagnosticArray
-from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import PoseWithCovarianceStamped
-from geometry_msgs.msg import TransformStamped
-from matcher_bench import Bench
-from matcher_bench import FAST
-from niom_ros.msg import Homography
-from niom_ros.msg import LandmarkArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
+from matcher_bench import Bench, FAST
+from niom_ros.msg import Homography, LandmarkArray
 import numpy as np
 import pytest
 import rclpy
 from rclpy.qos import QoSProfile
-from ros_client import Inbox
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
+from ros_client import Inbox, ros_network, running, spin_until
 from sensor_msgs.msg import CameraInfo
 from std_msgs.msg import Header
-from visualization_msgs.msg import Marker
-from visualization_msgs.msg import MarkerArray
+from visualization_msgs.msg import Marker, MarkerArray
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.nodes.ros_messages import rgb_to_message

@@ -4,29 +4,22 @@ import signal
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.msg import TransitionEvent
+from lifecycle_msgs.msg import Transition, TransitionEvent
 from lifecycle_msgs.srv import ChangeState
-from matcher_bench import Bench
-from matcher_bench import FAST
+from matcher_bench import Bench, FAST
 from niom_ros.msg import Homography
-from niom_ros.srv import ListReferences
-from niom_ros.srv import SelectReference
-from niom_ros.srv import SetReference
+from niom_ros.srv import ListReferences, SelectReference, SetReference
 import pytest
-from rcl_interfaces.msg import Parameter
-from rcl_interfaces.msg import ParameterValue
-from rcl_interfaces.srv import DescribeParameters
-from rcl_interfaces.srv import GetParameters
-from rcl_interfaces.srv import ListParameters
-from rcl_interfaces.srv import SetParameters
-from rcl_interfaces.srv import SetParametersAtomically
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import (
+    DescribeParameters,
+    GetParameters,
+    ListParameters,
+    SetParameters,
+    SetParametersAtomically,
+)
 import rclpy
-from ros_client import call
-from ros_client import Inbox
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
+from ros_client import call, Inbox, ros_network, running, spin_until
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 

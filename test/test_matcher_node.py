@@ -6,38 +6,21 @@ import signal
 import subprocess
 import time
 
-from blueprints import blueprint
-from blueprints import frame
-from blueprints import pdf_file
-from blueprints import pdf_operators
-from blueprints import plate
-from blueprints import svg_elements
-from blueprints import svg_file
+from blueprints import blueprint, frame, pdf_file, pdf_operators, plate, svg_elements, svg_file
 import cv2
-from matcher_bench import Bench
-from matcher_bench import FAST
-from matcher_bench import RELIABLE
-from niom_ros.msg import DetectedObject
-from niom_ros.msg import Homography
-from niom_ros.msg import MatchResult
+from matcher_bench import Bench, FAST, RELIABLE
+from niom_ros.msg import DetectedObject, Homography, MatchResult
 from niom_ros.srv import SetReference
 import numpy as np
 import pytest
 from rcl_interfaces.srv import GetParameters
 import rclpy
-from ros_client import call
-from ros_client import Inbox
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
-from sensor_msgs.msg import Image
-from sensor_msgs.msg import RegionOfInterest
+from ros_client import call, Inbox, ros_network, running, spin_until
+from sensor_msgs.msg import Image, RegionOfInterest
 from std_msgs.msg import Header
 
 from niom_ros.images.camera_images import message_to_rgb
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Box, corner_error, Status
 from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.simulation.virtual_scene import example_photo
 

@@ -3,20 +3,12 @@
 import os
 
 import cv2
-from matcher_bench import Bench
-from matcher_bench import FAST
+from matcher_bench import Bench, FAST
 from niom_ros.msg import Homography
-from niom_ros.srv import ListReferences
-from niom_ros.srv import RemoveReference
-from niom_ros.srv import SelectReference
-from niom_ros.srv import SetReference
+from niom_ros.srv import ListReferences, RemoveReference, SelectReference, SetReference
 import pytest
-from rclpy.qos import DurabilityPolicy
-from rclpy.qos import QoSProfile
-from ros_client import call
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from ros_client import call, ros_network, running, spin_until
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 import yaml

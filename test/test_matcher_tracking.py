@@ -2,19 +2,12 @@
 
 import cv2
 from diagnostic_msgs.msg import DiagnosticArray
-from matcher_bench import Bench
-from matcher_bench import FAST
+from matcher_bench import Bench, FAST
 from niom_ros.msg import Homography
 import pytest
-from recorded_film import is_matched
-from recorded_film import is_tracked
-from recorded_film import PERIOD
-from recorded_film import recorded
-from recorder import nanoseconds
-from recorder import Recorder
-from ros_client import Inbox
-from ros_client import ros_network
-from ros_client import running
+from recorded_film import is_matched, is_tracked, PERIOD, recorded
+from recorder import nanoseconds, Recorder
+from ros_client import Inbox, ros_network, running
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 

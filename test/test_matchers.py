@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
-from niom_ros.matching.features import Extractor
-from niom_ros.matching.features import Features
+from niom_ros.core.settings import Settings, SettingsError
+from niom_ros.matching.features import Extractor, Features
 from niom_ros.matching.matchers import load_matcher
 from niom_ros.matching.weighting import weighted
 from niom_ros.models.store import ModelStore

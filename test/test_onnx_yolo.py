@@ -13,20 +13,16 @@ import warnings
 
 import numpy as np
 import onnx
-from onnx import helper
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 import onnxruntime
 import pytest
 import torch
 
-from niom_ros.core.settings import CAM_METHODS
-from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import CAM_METHODS, SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.detectors.grid_detector import Look
-from niom_ros.semantics.detectors.onnx_yolo import load_onnx_yolo
-from niom_ros.semantics.detectors.onnx_yolo import open_session
+from niom_ros.semantics.detectors.grid_detector import DetectorOptions, Look
+from niom_ros.semantics.detectors.onnx_yolo import load_onnx_yolo, open_session
 from niom_ros.semantics.detectors.ultralytics_yolo import load_ultralytics
 from niom_ros.semantics.detectors.yolo import YoloDetector
 

@@ -8,28 +8,30 @@ import sys
 import threading
 import time
 
-from blueprints import arrow
-from blueprints import blueprint
-from blueprints import centre_lines
-from blueprints import Circle
-from blueprints import dimensions
-from blueprints import frame
-from blueprints import HEIGHT
-from blueprints import horizontal_dimension
-from blueprints import in_single_lines
-from blueprints import Line
-from blueprints import pdf_file
-from blueprints import pdf_operators
-from blueprints import plate
-from blueprints import rectangle
-from blueprints import svg_elements
-from blueprints import svg_file
-from blueprints import Text
-from blueprints import THICK
-from blueprints import THIN
-from blueprints import title_block
-from blueprints import WIDTH
-from blueprints import with_drawn_letters
+from blueprints import (
+    arrow,
+    blueprint,
+    centre_lines,
+    Circle,
+    dimensions,
+    frame,
+    HEIGHT,
+    horizontal_dimension,
+    in_single_lines,
+    Line,
+    pdf_file,
+    pdf_operators,
+    plate,
+    rectangle,
+    svg_elements,
+    svg_file,
+    Text,
+    THICK,
+    THIN,
+    title_block,
+    WIDTH,
+    with_drawn_letters,
+)
 import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
@@ -40,12 +42,9 @@ from niom_ros.cli.main import main
 from niom_ros.images.decoding import ImageError
 from niom_ros.images.pages.drawing import draw_page
 from niom_ros.images.pages.pdf import pdf_page
-from niom_ros.images.pages.reading import environment_of_reader
-from niom_ros.images.pages.reading import read_reference_picture
+from niom_ros.images.pages.reading import environment_of_reader, read_reference_picture
 from niom_ros.images.pages.svg import svg_page
-from niom_ros.images.pages.svg_paths import as_path_data
-from niom_ros.images.pages.svg_paths import path_data
-from niom_ros.images.pages.svg_paths import StyleSheet
+from niom_ros.images.pages.svg_paths import as_path_data, path_data, StyleSheet
 from niom_ros.references.folder import read_reference
 
 FAST = 72.0  # pixels per inch, where they do not matter

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.core.settings import Pairing
-from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import Pairing, SettingsError
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.heat_maps import Frame
-from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
-from niom_ros.semantics.pairing import best_pairs
-from niom_ros.semantics.pairing import pair_objects
+from niom_ros.semantics.pairing import best_pairs, pair_objects
 
 CPU = torch.device('cpu')
 

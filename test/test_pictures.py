@@ -1,56 +1,55 @@
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 import math
 
 import cv2
-from hypothesis import example
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
 import torch
 
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Weighting
+from niom_ros.core.settings import Options, Weighting
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.outcomes import Weights
+from niom_ros.matching.geometry import Box, Status, Verdict
+from niom_ros.matching.outcomes import MatchOutcome, Weights
 from niom_ros.matching.reference import Reference
-from niom_ros.pictures.lettering import cleaned
-from niom_ros.pictures.lettering import legend
-from niom_ros.pictures.lettering import lettered
-from niom_ros.pictures.lettering import line_height
-from niom_ros.pictures.lettering import shortened
-from niom_ros.pictures.lettering import SKY
-from niom_ros.pictures.lettering import text_size
-from niom_ros.pictures.lettering import text_width
-from niom_ros.pictures.lettering import WHITE
-from niom_ros.pictures.lettering import wrapped
-from niom_ros.pictures.marks import BLUE
-from niom_ros.pictures.marks import GREY
-from niom_ros.pictures.marks import HEAT_COLOURS
-from niom_ros.pictures.marks import PURPLE
-from niom_ros.pictures.marks import SCORE_COLOURS
-from niom_ros.pictures.marks import score_colours
-from niom_ros.pictures.marks import SLATE
-from niom_ros.pictures.marks import VERMILLION
-from niom_ros.pictures.matches import arrange
-from niom_ros.pictures.matches import draw_landmarks
-from niom_ros.pictures.matches import draw_matches
-from niom_ros.pictures.matches import draw_overlay
-from niom_ros.pictures.matches import draw_report
-from niom_ros.pictures.matches import draw_semantics
-from niom_ros.pictures.matches import GAP
-from niom_ros.pictures.matches import match_entries
-from niom_ros.pictures.matches import overlap
-from niom_ros.pictures.matches import scaling
-from niom_ros.pictures.matches import status_banner
-from niom_ros.pictures.matches import weights_banner
-from niom_ros.pictures.matches import weights_line
+from niom_ros.pictures.lettering import (
+    cleaned,
+    legend,
+    lettered,
+    line_height,
+    shortened,
+    SKY,
+    text_size,
+    text_width,
+    WHITE,
+    wrapped,
+)
+from niom_ros.pictures.marks import (
+    BLUE,
+    GREY,
+    HEAT_COLOURS,
+    PURPLE,
+    SCORE_COLOURS,
+    score_colours,
+    SLATE,
+    VERMILLION,
+)
+from niom_ros.pictures.matches import (
+    arrange,
+    draw_landmarks,
+    draw_matches,
+    draw_overlay,
+    draw_report,
+    draw_semantics,
+    GAP,
+    match_entries,
+    overlap,
+    scaling,
+    status_banner,
+    weights_banner,
+    weights_line,
+)
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 

@@ -8,35 +8,26 @@ import pytest
 import torch
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import choose_device
-from niom_ros.core.settings import Limits
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Pairing
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
-from niom_ros.core.settings import Weighting
-from niom_ros.core.settings import WEIGHTINGS
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.decoding import TooPlain
+from niom_ros.core.settings import (
+    choose_device,
+    Limits,
+    Options,
+    Pairing,
+    Settings,
+    SettingsError,
+    Weighting,
+    WEIGHTINGS,
+)
+from niom_ros.images.decoding import ImageError, TooPlain
 from niom_ros.matching.features import Extractor
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.looks import Clue
-from niom_ros.matching.looks import keypoint_step
-from niom_ros.matching.looks import Look
-from niom_ros.matching.looks import part_around
-from niom_ros.matching.pipeline import LONGEST_LOCK
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.geometry import Box, corner_error, Status
+from niom_ros.matching.looks import Clue, keypoint_step, Look, part_around
+from niom_ros.matching.pipeline import LONGEST_LOCK, Pipeline
 from niom_ros.matching.prepared_sides import PreparedSides
-from niom_ros.models.store import ModelMissing
-from niom_ros.models.store import ModelStore
+from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.scene import Hints
-from niom_ros.semantics.scene import MarkedObject
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import View
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.semantics.scene import Hints, MarkedObject
+from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
 
 SEW = Options(weighting=Weighting('sew'))
 

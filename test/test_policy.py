@@ -4,17 +4,11 @@ import subprocess
 import sys
 from xml.etree import ElementTree
 
-from matcher_bench import Bench
-from matcher_bench import FAST
+from matcher_bench import Bench, FAST
 import pytest
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
+from ros_client import ros_network, running, spin_until
 
-from niom_ros.nodes.policy import Interfaces
-from niom_ros.nodes.policy import interfaces_of
-from niom_ros.nodes.policy import policy_of
-from niom_ros.nodes.policy import TF_TOPICS
+from niom_ros.nodes.policy import Interfaces, interfaces_of, policy_of, TF_TOPICS
 
 # In the order in which they were switched on, so that each is seen before it is asked for.
 SWITCHES = (

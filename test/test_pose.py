@@ -1,7 +1,5 @@
 import cv2
-from hypothesis import example
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
@@ -10,10 +8,7 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import Box
 from niom_ros.simulation.virtual_scene import VirtualScene
 from niom_ros.stream.camera import CameraModel
-from niom_ros.stream.pose import difference
-from niom_ros.stream.pose import find_pose
-from niom_ros.stream.pose import Placement
-from niom_ros.stream.pose import Pose
+from niom_ros.stream.pose import difference, find_pose, Placement, Pose
 
 SIZE = 600, 400
 WIDTH = 0.3  # metres

@@ -3,9 +3,7 @@ import subprocess
 import sys
 
 import rclpy
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
+from ros_client import ros_network, running, spin_until
 from sensor_msgs.msg import Image
 
 from niom_ros.nodes.private_network import is_silent

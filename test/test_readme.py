@@ -4,24 +4,15 @@ from fnmatch import fnmatch
 import re
 
 import pytest
-from rcl_interfaces.srv import DescribeParameters
-from rcl_interfaces.srv import GetParameters
-from rcl_interfaces.srv import ListParameters
-from ros_client import call
-from ros_client import ros_network
-from ros_client import running
-from ros_client import spin_until
+from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters
+from ros_client import call, ros_network, running, spin_until
 from test_launch_files import readme_table
 
 from niom_ros.benchmarks.evaluation.command import BENCHMARKS
-from niom_ros.benchmarks.evaluation.methods import CLASSICAL
-from niom_ros.benchmarks.evaluation.methods import PRESETS
+from niom_ros.benchmarks.evaluation.methods import CLASSICAL, PRESETS
 from niom_ros.benchmarks.speed.findings import KEYS
-from niom_ros.cli.main import BENCH_OPTIONS
-from niom_ros.cli.main import BENCH_PARTS
-from niom_ros.cli.main import main
-from niom_ros.core.parameters import MATCHER_PARAMETERS
-from niom_ros.core.parameters import VIRTUAL_CAMERA_PARAMETERS
+from niom_ros.cli.main import BENCH_OPTIONS, BENCH_PARTS, main
+from niom_ros.core.parameters import MATCHER_PARAMETERS, VIRTUAL_CAMERA_PARAMETERS
 from niom_ros.models.table import MODELS
 
 NODES = {'matcher_node': 'matcher', 'virtual_camera': 'virtual_camera'}

@@ -5,13 +5,9 @@ import numpy as np
 import pytest
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import GuideOptions
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Weighting
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
-from niom_ros.references.given import GivenReference
-from niom_ros.references.given import NamedReference
+from niom_ros.core.settings import GuideOptions, Options, Weighting
+from niom_ros.matching.geometry import Status, Verdict
+from niom_ros.references.given import GivenReference, NamedReference
 from niom_ros.simulation.virtual_scene import example_photo
 from niom_ros.stream.guide import guide
 from niom_ros.stream.recollection import Recollection

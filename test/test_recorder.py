@@ -3,15 +3,12 @@
 from types import SimpleNamespace
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
-from niom_ros.msg import Homography
-from niom_ros.msg import LandmarkArray
-from niom_ros.msg import MatchResult
+from niom_ros.msg import Homography, LandmarkArray, MatchResult
 import numpy as np
 import pytest
 from recorder import Recorder
 from std_msgs.msg import Header
-from visualization_msgs.msg import Marker
-from visualization_msgs.msg import MarkerArray
+from visualization_msgs.msg import Marker, MarkerArray
 
 from niom_ros.matching.geometry import Box
 

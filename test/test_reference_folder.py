@@ -13,8 +13,7 @@ import sys
 import time
 
 import cv2
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
@@ -22,16 +21,20 @@ import yaml
 
 from niom_ros.core.errors import UserError
 from niom_ros.matching.geometry import Box
-from niom_ros.references.folder import FolderError
-from niom_ros.references.folder import quoted
-from niom_ros.references.folder import read_description
-from niom_ros.references.folder import read_reference
-from niom_ros.references.folder import ReferenceFolder
-from niom_ros.references.given import BadReference
-from niom_ros.references.given import GivenReference
-from niom_ros.references.given import marked_object
-from niom_ros.references.given import MOST_LANDMARKS
-from niom_ros.references.given import MOST_OBJECTS
+from niom_ros.references.folder import (
+    FolderError,
+    quoted,
+    read_description,
+    read_reference,
+    ReferenceFolder,
+)
+from niom_ros.references.given import (
+    BadReference,
+    GivenReference,
+    marked_object,
+    MOST_LANDMARKS,
+    MOST_OBJECTS,
+)
 from niom_ros.stream.landmarks import Landmark
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)

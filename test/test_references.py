@@ -9,13 +9,9 @@ import pytest
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Box
 from niom_ros.references import library as library_module
-from niom_ros.references.folder import read_reference
-from niom_ros.references.folder import ReferenceFolder
-from niom_ros.references.given import BadReference
-from niom_ros.references.given import GivenReference
-from niom_ros.references.given import marked_object
-from niom_ros.references.library import ReferenceLibrary
-from niom_ros.references.library import UnknownReference
+from niom_ros.references.folder import read_reference, ReferenceFolder
+from niom_ros.references.given import BadReference, GivenReference, marked_object
+from niom_ros.references.library import ReferenceLibrary, UnknownReference
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.stream.landmarks import Landmark
 

@@ -18,47 +18,34 @@ from types import SimpleNamespace
 import cv2
 from geometry_msgs.msg import PoseWithCovarianceStamped
 import lz4.frame
-from niom_ros.msg import Homography
-from niom_ros.msg import LandmarkArray
-from niom_ros.msg import MatchResult
+from niom_ros.msg import Homography, LandmarkArray, MatchResult
 import numpy as np
 import pytest
 from rclpy.serialization import deserialize_message
 from rosbags.interfaces import MessageDefinitionFormat
-from rosbags.rosbag2 import CompressionFormat
-from rosbags.rosbag2 import CompressionMode
-from rosbags.rosbag2 import Reader
-from rosbags.rosbag2 import ReaderError
-from rosbags.rosbag2 import StoragePlugin
-from rosbags.rosbag2 import Writer
+from rosbags.rosbag2 import (
+    CompressionFormat,
+    CompressionMode,
+    Reader,
+    ReaderError,
+    StoragePlugin,
+    Writer,
+)
 
 from niom_ros.cli.main import main
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Settings
 from niom_ros.images.camera_images import message_to_rgb
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import Box, corner_error
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.messages.results import image_message
 from niom_ros.nodes import ros_messages
-from niom_ros.replay import command
-from niom_ros.replay import decompression
-from niom_ros.replay.bags import Bag
-from niom_ros.replay.bags import BagError
-from niom_ros.replay.bags import INFO_TYPE
-from niom_ros.replay.bags import open_bag
+from niom_ros.replay import command, decompression
+from niom_ros.replay.bags import Bag, BagError, INFO_TYPE, open_bag
 from niom_ros.replay.decompression import unpacked
-from niom_ros.replay.messages import build
-from niom_ros.replay.messages import message_types
-from niom_ros.replay.messages import plain
-from niom_ros.replay.messages import serialised
-from niom_ros.replay.outputs import HOMOGRAPHY
-from niom_ros.replay.outputs import LANDMARKS
-from niom_ros.replay.outputs import MATCH
-from niom_ros.replay.outputs import POSE
-from niom_ros.replay.outputs import TOPICS
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.replay.messages import build, message_types, plain, serialised
+from niom_ros.replay.outputs import HOMOGRAPHY, LANDMARKS, MATCH, POSE, TOPICS
+from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 from niom_ros.stream.guide import guide
 
 FRAMES = 4

@@ -8,12 +8,9 @@ import torch
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.heat_maps import Frame
-from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
 from niom_ros.stream.rotation import Rotation

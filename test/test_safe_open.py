@@ -18,10 +18,7 @@ from niom_ros.images import decoding as images
 from niom_ros.images import safe_open as named_files
 from niom_ros.images.decoding import ImageError
 from niom_ros.images.pages.reading import read_reference_picture
-from niom_ros.images.safe_open import AllowedFolders
-from niom_ros.images.safe_open import FileForbidden
-from niom_ros.images.safe_open import FileRefused
-from niom_ros.images.safe_open import opened_file
+from niom_ros.images.safe_open import AllowedFolders, FileForbidden, FileRefused, opened_file
 from niom_ros.images.tiff_layout import check_tiff
 
 CLONE = Path(__file__).resolve().parent.parent

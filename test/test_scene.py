@@ -10,9 +10,7 @@ from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.labels import LabelEmbedder
-from niom_ros.semantics.scene import Hints
-from niom_ros.semantics.scene import MarkedObject
-from niom_ros.semantics.scene import SceneReader
+from niom_ros.semantics.scene import Hints, MarkedObject, SceneReader
 from niom_ros.simulation.virtual_scene import example_photo
 
 CPU = torch.device('cpu')

@@ -11,8 +11,7 @@ import torch
 
 from niom_ros.core.settings import SettingsError
 from niom_ros.models.foreign_pickle import load_foreign_pickle
-from niom_ros.models.store import ModelBroken
-from niom_ros.models.store import ModelStore
+from niom_ros.models.store import ModelBroken, ModelStore
 from niom_ros.models.table import MODELS
 from niom_ros.semantics.labels import OpenClip
 

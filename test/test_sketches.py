@@ -4,47 +4,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from blueprints import blueprint
-from blueprints import pdf_file
-from blueprints import pdf_operators
-from blueprints import plate
-from blueprints import svg_elements
-from blueprints import svg_file
+from blueprints import blueprint, pdf_file, pdf_operators, plate, svg_elements, svg_file
 import cv2
 import numpy as np
 import pytest
 import torch
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import GuideOptions
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import SettingsError
-from niom_ros.core.settings import Weighting
+from niom_ros.core.settings import GuideOptions, Options, SettingsError, Weighting
 from niom_ros.drawings.tracing import Traced
 from niom_ros.images.decoding import TooPlain
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.matching import pipeline as pipeline_module
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.looks import Clue
-from niom_ros.matching.looks import Look
+from niom_ros.matching.geometry import Box, corner_error, Status
+from niom_ros.matching.looks import Clue, Look
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.pipeline import fitting
-from niom_ros.matching.pipeline import LONGEST_LOCK
-from niom_ros.matching.pipeline import Pipeline
-from niom_ros.matching.pipeline import ways_to_find
+from niom_ros.matching.pipeline import fitting, LONGEST_LOCK, Pipeline, ways_to_find
 from niom_ros.matching.reference import Reference
-from niom_ros.pictures.matches import draw_edges
-from niom_ros.pictures.matches import draw_report
-from niom_ros.references.given import GivenReference
-from niom_ros.references.given import NamedReference
+from niom_ros.pictures.matches import draw_edges, draw_report
+from niom_ros.references.given import GivenReference, NamedReference
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Hints
 from niom_ros.simulation.demo_sketch import demo_sketch
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import View
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
 from niom_ros.stream.guide import guide
 
 INK = Options(drawing_search='ink')

@@ -3,11 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from soak import Findings
-from soak import problems
-from soak import run_soak
-from soak import SERVICES
-from soak import table
+from soak import Findings, problems, run_soak, SERVICES, table
 
 SECONDS = 60.0  # that count: with the start and the warm-up it is more than two minutes
 FEWER_KEYPOINTS = ('-p', 'max_keypoints:=512')  # other tests share the processors

@@ -9,36 +9,19 @@ import pytest
 import torch
 
 from niom_ros.benchmarks.speed import command
-from niom_ros.benchmarks.speed.command import as_json
-from niom_ros.benchmarks.speed.command import Plan
-from niom_ros.benchmarks.speed.command import QUICK
-from niom_ros.benchmarks.speed.comparison import compare
-from niom_ros.benchmarks.speed.comparison import frame_seconds
+from niom_ros.benchmarks.speed.command import as_json, Plan, QUICK
+from niom_ros.benchmarks.speed.comparison import compare, frame_seconds
 from niom_ros.benchmarks.speed.counting import calls_of
 from niom_ros.benchmarks.speed.drawing import measure_drawing
-from niom_ros.benchmarks.speed.findings import Findings
-from niom_ros.benchmarks.speed.findings import KEYS
-from niom_ros.benchmarks.speed.findings import milliseconds
-from niom_ros.benchmarks.speed.findings import Table
-from niom_ros.benchmarks.speed.growth import by_keypoints
-from niom_ros.benchmarks.speed.growth import by_objects
-from niom_ros.benchmarks.speed.growth import by_references
-from niom_ros.benchmarks.speed.growth import eight_photos
-from niom_ros.benchmarks.speed.machine import machine
-from niom_ros.benchmarks.speed.machine import why_not_idle
+from niom_ros.benchmarks.speed.findings import Findings, KEYS, milliseconds, Table
+from niom_ros.benchmarks.speed.growth import by_keypoints, by_objects, by_references, eight_photos
+from niom_ros.benchmarks.speed.machine import machine, why_not_idle
 from niom_ros.benchmarks.speed.matcher_speedup import agreement
-from niom_ros.benchmarks.speed.node import cpu_seconds
-from niom_ros.benchmarks.speed.node import measure_node
-from niom_ros.benchmarks.speed.node import peak_memory
+from niom_ros.benchmarks.speed.node import cpu_seconds, measure_node, peak_memory
 from niom_ros.benchmarks.speed.peers import PEERS
-from niom_ros.benchmarks.speed.timing import in_turn
-from niom_ros.benchmarks.speed.timing import Lap
-from niom_ros.benchmarks.speed.timing import Spread
-from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.benchmarks.speed.views import demo_views
-from niom_ros.benchmarks.speed.views import OF_REFERENCE
-from niom_ros.cli.main import BENCH_PARTS
-from niom_ros.cli.main import main
+from niom_ros.benchmarks.speed.timing import in_turn, Lap, Spread
+from niom_ros.benchmarks.speed.views import Attempt, demo_views, OF_REFERENCE
+from niom_ros.cli.main import BENCH_PARTS, main
 from niom_ros.core.settings import Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.pipeline import Pipeline

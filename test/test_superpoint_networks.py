@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
-from niom_ros.networks.superglue import mutual_matches
-from niom_ros.networks.superglue import optimal_transport
-from niom_ros.networks.superglue import SuperGlue
-from niom_ros.networks.superpoint import as_grey
-from niom_ros.networks.superpoint import NMS_RADIUS
-from niom_ros.networks.superpoint import only_peaks
-from niom_ros.networks.superpoint import sample_descriptors
-from niom_ros.networks.superpoint import SuperPoint
+from niom_ros.networks.superglue import mutual_matches, optimal_transport, SuperGlue
+from niom_ros.networks.superpoint import (
+    as_grey,
+    NMS_RADIUS,
+    only_peaks,
+    sample_descriptors,
+    SuperPoint,
+)
 
 SIZE0, SIZE1 = (320, 240), (200, 300)
 

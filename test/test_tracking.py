@@ -1,7 +1,6 @@
 """Tracking in scenes whose truth is known: how exact it is, and when it must be lost."""
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Thread
 
 import cv2
@@ -14,27 +13,13 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import jacobian
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import View
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.matching.geometry import Box, corner_error, jacobian, Status, Verdict
+from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
 from niom_ros.tracking.appearance import Appearance
-from niom_ros.tracking.corners import choose_corners
-from niom_ros.tracking.corners import MOST_CORNERS
-from niom_ros.tracking.frames import grey_frame
-from niom_ros.tracking.frames import History
-from niom_ros.tracking.frames import LONGEST_HISTORY
-from niom_ros.tracking.frames import shrinking
-from niom_ros.tracking.patches import jacobians_at
-from niom_ros.tracking.patches import Patches
-from niom_ros.tracking.track import FullMatch
-from niom_ros.tracking.track import MOST_DRIFT
-from niom_ros.tracking.track import Track
-from niom_ros.tracking.track import why_too_sudden
+from niom_ros.tracking.corners import choose_corners, MOST_CORNERS
+from niom_ros.tracking.frames import grey_frame, History, LONGEST_HISTORY, shrinking
+from niom_ros.tracking.patches import jacobians_at, Patches
+from niom_ros.tracking.track import FullMatch, MOST_DRIFT, Track, why_too_sudden
 from niom_ros.tracking.tracker import Tracker
 
 RATE = 30  # frames per second

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.core.settings import CAM_METHODS
-from niom_ros.core.settings import SettingsError
-from niom_ros.semantics.detectors.grid_detector import Candidate
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.detectors.grid_detector import Look
-from niom_ros.semantics.detectors.ultralytics_yolo import load_ultralytics
-from niom_ros.semantics.detectors.ultralytics_yolo import QUIET
-from niom_ros.semantics.detectors.ultralytics_yolo import UltralyticsDetector
+from niom_ros.core.settings import CAM_METHODS, SettingsError
+from niom_ros.semantics.detectors.grid_detector import Candidate, DetectorOptions, Look
+from niom_ros.semantics.detectors.ultralytics_yolo import (
+    load_ultralytics,
+    QUIET,
+    UltralyticsDetector,
+)
 from niom_ros.semantics.heat_maps import Area
 
 pytestmark = [

@@ -3,11 +3,8 @@
 import pytest
 import torch
 
-from niom_ros.core.settings import SettingsError
-from niom_ros.core.settings import Weighting
-from niom_ros.matching.weighting import one_heat
-from niom_ros.matching.weighting import weighted
-from niom_ros.matching.weighting import weights_of
+from niom_ros.core.settings import SettingsError, Weighting
+from niom_ros.matching.weighting import one_heat, weighted, weights_of
 
 HEAT = torch.tensor([0.0, 0.5, 1.0, 0.25])
 SEW = Weighting('sew')

@@ -9,12 +9,13 @@ from zipfile import ZipFile
 import pytest
 import torch
 
-from niom_ros.models.foreign_pickle import ForeignPickleError
-from niom_ros.models.foreign_pickle import load_foreign_pickle
-from niom_ros.models.foreign_pickle import Placeholder
-from niom_ros.models.foreign_pickle import tensors_of
-from niom_ros.semantics.detectors.yolo import squared_growth
-from niom_ros.semantics.detectors.yolo import YoloHead
+from niom_ros.models.foreign_pickle import (
+    ForeignPickleError,
+    load_foreign_pickle,
+    Placeholder,
+    tensors_of,
+)
+from niom_ros.semantics.detectors.yolo import squared_growth, YoloHead
 from niom_ros.semantics.detectors.yolov7_seg import YoloV7
 
 FOREIGN_CODE = """

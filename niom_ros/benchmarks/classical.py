@@ -9,8 +9,7 @@ import cv2
 import numpy as np
 
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome
 
 RATIO = 0.8  # of the distances to the nearest and the second nearest descriptor

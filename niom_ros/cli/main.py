@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import replace
+from dataclasses import asdict, replace
 import json
 import os
 from pathlib import Path
 import sys
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.installation import version
 from niom_ros.core.malloc_tuning import keep_freed_memory
-from niom_ros.core.parameters import guide_options_of
-from niom_ros.core.parameters import GUIDE_PARAMETERS
-from niom_ros.core.parameters import MATCH_PARAMETERS
-from niom_ros.core.parameters import MATCHER_NODE_PARAMETERS
-from niom_ros.core.parameters import NETWORK_PARAMETERS
-from niom_ros.core.parameters import options_of
-from niom_ros.core.parameters import Parameter
-from niom_ros.core.parameters import settings_of
+from niom_ros.core.parameters import (
+    guide_options_of,
+    GUIDE_PARAMETERS,
+    MATCH_PARAMETERS,
+    MATCHER_NODE_PARAMETERS,
+    NETWORK_PARAMETERS,
+    options_of,
+    Parameter,
+    settings_of,
+)
 from niom_ros.core.progress_line import LiveLine
 from niom_ros.core.settings import Settings
-from niom_ros.models.store import megabytes
-from niom_ros.models.store import ModelError
-from niom_ros.models.store import ModelMissing
-from niom_ros.models.store import ModelStore
+from niom_ros.models.store import megabytes, ModelError, ModelMissing, ModelStore
 
 if TYPE_CHECKING:
     from niom_ros.benchmarks.evaluation.command import Evaluation
@@ -227,8 +224,7 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def replay(arguments: argparse.Namespace) -> int:
     """Find references in a recording; exits 3 if none was found in any image."""
     # Here, because torch takes seconds to import.
-    from niom_ros.replay.command import Replay
-    from niom_ros.replay.command import replay
+    from niom_ros.replay.command import Replay, replay
     from niom_ros.replay.outputs import OutputFiles
 
     values = _checked(arguments, REPLAY_OPTIONS)
@@ -436,9 +432,7 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def bench(arguments: argparse.Namespace) -> int:
     """Measure how fast everything is."""
     # Here, because torch takes seconds to import.
-    from niom_ros.benchmarks.speed.command import bench
-    from niom_ros.benchmarks.speed.command import Plan
-    from niom_ros.benchmarks.speed.command import QUICK
+    from niom_ros.benchmarks.speed.command import bench, Plan, QUICK
 
     values = _checked(arguments, BENCH_OPTIONS)
     for name in ('rounds', 'threads'):

@@ -9,18 +9,14 @@ import numpy as np
 import torch
 
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import default_threads
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
-from niom_ros.images.decoding import read_image
-from niom_ros.images.decoding import reason
+from niom_ros.core.settings import default_threads, Options, Settings
+from niom_ros.images.decoding import read_image, reason
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.reference import Reference
 from niom_ros.pictures.matches import draw_report
-from niom_ros.semantics.scene import Hints
-from niom_ros.semantics.scene import Scene
+from niom_ros.semantics.scene import Hints, Scene
 
 
 def match_files(

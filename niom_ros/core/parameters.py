@@ -3,33 +3,33 @@
 The nodes declare these as ROS parameters; `niom match` and `niom replay` take them as options.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
-from niom_ros.core.settings import AGGREGATIONS
-from niom_ros.core.settings import CAM_METHODS
-from niom_ros.core.settings import DETECTORS
-from niom_ros.core.settings import DEVICES
-from niom_ros.core.settings import DRAWING_SEARCHES
-from niom_ros.core.settings import EXTRACTORS
-from niom_ros.core.settings import FALLBACKS
-from niom_ros.core.settings import GuideOptions
-from niom_ros.core.settings import LANDMARK_MODES
-from niom_ros.core.settings import Limits
-from niom_ros.core.settings import MATCHERS
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Pairing
-from niom_ros.core.settings import PAIRINGS
-from niom_ros.core.settings import PRECISIONS
-from niom_ros.core.settings import ROTATIONS
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import TRANSPORTS
-from niom_ros.core.settings import WEIGHT_STAGES
-from niom_ros.core.settings import Weighting
-from niom_ros.core.settings import WEIGHTINGS
+from niom_ros.core.settings import (
+    AGGREGATIONS,
+    CAM_METHODS,
+    DETECTORS,
+    DEVICES,
+    DRAWING_SEARCHES,
+    EXTRACTORS,
+    FALLBACKS,
+    GuideOptions,
+    LANDMARK_MODES,
+    Limits,
+    MATCHERS,
+    Options,
+    Pairing,
+    PAIRINGS,
+    PRECISIONS,
+    ROTATIONS,
+    Settings,
+    TRANSPORTS,
+    WEIGHT_STAGES,
+    Weighting,
+    WEIGHTINGS,
+)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """All that can be chosen: which networks to use, where, on what, and how they work together."""
 
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 import json
 from pathlib import Path
@@ -11,9 +10,7 @@ import time
 from typing import Any
 
 import cv2
-from geometry_msgs.msg import Pose
-from geometry_msgs.msg import PoseStamped
-from geometry_msgs.msg import PoseWithCovarianceStamped
+from geometry_msgs.msg import Pose, PoseStamped, PoseWithCovarianceStamped
 import numpy as np
 import rclpy
 from rclpy.executors import ExternalShutdownException
@@ -24,19 +21,12 @@ from std_msgs.msg import Header
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.installation import executable_file
-from niom_ros.core.installation import share_folder
+from niom_ros.core.installation import executable_file, share_folder
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import reason
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import Status
-from niom_ros.msg import Homography
-from niom_ros.msg import LandmarkArray
-from niom_ros.msg import MatchResult
-from niom_ros.nodes.private_network import client_node
-from niom_ros.nodes.private_network import running
-from niom_ros.nodes.private_network import use_private_network
+from niom_ros.matching.geometry import Box, corner_error, Status
+from niom_ros.msg import Homography, LandmarkArray, MatchResult
+from niom_ros.nodes.private_network import client_node, running, use_private_network
 from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.simulation.demo_sketch import demo_sketch
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO

@@ -10,8 +10,7 @@ import math
 
 import torch
 
-from niom_ros.drawings.edges import EdgeLevel
-from niom_ros.drawings.edges import Edges
+from niom_ros.drawings.edges import EdgeLevel, Edges
 
 INK_WORTH = 30.0  # how many independent observations all ink is worth together
 BEND = 0.05  # usual bend of the outline, in parts of its size: what no turning and scaling does

@@ -6,12 +6,8 @@ import cv2
 import numpy as np
 from scipy.ndimage import map_coordinates
 
-from niom_ros.drawings.paper import INK
-from niom_ros.drawings.paper import ink_strength
-from niom_ros.drawings.paper import paper_around
-from niom_ros.drawings.strokes import middle_lines
-from niom_ros.drawings.strokes import smoothing_for
-from niom_ros.drawings.strokes import stroke_width
+from niom_ros.drawings.paper import INK, ink_strength, paper_around
+from niom_ros.drawings.strokes import middle_lines, smoothing_for, stroke_width
 
 SIDE = 512  # pixels to which the longer side of a picture is brought before it is judged
 FEWEST_POINTS = 10

@@ -7,8 +7,7 @@ import cv2
 import numpy as np
 import torch
 
-from niom_ros.drawings.edges import DIRECTIONS
-from niom_ros.drawings.edges import Edges
+from niom_ros.drawings.edges import DIRECTIONS, Edges
 from niom_ros.drawings.strokes import Strokes
 
 SIDE = 128  # pixels of the longer side in which is searched

@@ -6,8 +6,7 @@ import cv2
 import numpy as np
 from scipy.ndimage import map_coordinates
 
-from niom_ros.drawings.paper import INK
-from niom_ros.drawings.paper import ink_strength
+from niom_ros.drawings.paper import INK, ink_strength
 
 SIDE = 640  # pixels to which the longer side of a drawing is brought before it is read
 MOST_POINTS = 1500

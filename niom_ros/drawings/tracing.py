@@ -9,13 +9,15 @@ import numpy as np
 import torch
 
 from niom_ros.core.homographies import resizing
-from niom_ros.drawings.alignment import climb
-from niom_ros.drawings.alignment import corner_deviations
-from niom_ros.drawings.alignment import Ink
-from niom_ros.drawings.alignment import size_of
-from niom_ros.drawings.alignment import warp
-from niom_ros.drawings.alignment import warp_strokes
-from niom_ros.drawings.alignment import worth
+from niom_ros.drawings.alignment import (
+    climb,
+    corner_deviations,
+    Ink,
+    size_of,
+    warp,
+    warp_strokes,
+    worth,
+)
 from niom_ros.drawings.edges import Edges
 from niom_ros.drawings.search import likely_views
 from niom_ros.drawings.strokes import Strokes

@@ -11,10 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from niom_ros.images.decoding import check_size
-from niom_ros.images.decoding import decode_image
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.decoding import to_8_bits
+from niom_ros.images.decoding import check_size, decode_image, ImageError, to_8_bits
 
 Convert = Callable[[np.ndarray], np.ndarray]
 

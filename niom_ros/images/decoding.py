@@ -7,14 +7,10 @@ from typing import BinaryIO
 import warnings
 
 import numpy as np
-from PIL import Image
-from PIL import ImageOps
+from PIL import Image, ImageOps
 
 from niom_ros.core.errors import UserError
-from niom_ros.images.safe_open import FileRefused
-from niom_ros.images.safe_open import LARGEST_FILE
-from niom_ros.images.safe_open import opened_file
-from niom_ros.images.safe_open import reason
+from niom_ros.images.safe_open import FileRefused, LARGEST_FILE, opened_file, reason
 from niom_ros.images.tiff_layout import check_tiff
 
 MAX_PIXELS = 50_000_000  # a 48 megapixel photo; more is a mistake or an attack

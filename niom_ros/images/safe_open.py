@@ -6,8 +6,7 @@ check and its use. So a file is first only located, which opens nothing and wait
 was located is checked; and then that very file is opened, not its name a second time.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 import os

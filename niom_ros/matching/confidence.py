@@ -4,8 +4,7 @@ calibration.json holds, for each extractor and matcher, what `niom calibrate` fo
 and how well it did on pairs that it had not seen.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 import functools
 import json

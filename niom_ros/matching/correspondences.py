@@ -1,7 +1,6 @@
 """Pairs of points that belong together."""
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 

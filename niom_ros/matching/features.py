@@ -1,19 +1,16 @@
 """Keypoints and descriptors of an image."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
 import torch
 from torch.nn.functional import interpolate
 
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.models.store import ModelStore
-from niom_ros.networks.aliked import ALIKED
-from niom_ros.networks.aliked import rearranged
+from niom_ros.networks.aliked import ALIKED, rearranged
 from niom_ros.networks.superpoint import SuperPoint
 
 # With its authors' threshold of 0.2 a blurred image has almost no keypoints. A uniform grey or

@@ -1,19 +1,16 @@
 """Where the reference lies in the image, and whether to believe it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum
 import math
 
 import cv2
 import numpy as np
 
-from niom_ros.core.homographies import homography_deviations
-from niom_ros.core.homographies import warp_points
+from niom_ros.core.homographies import homography_deviations, warp_points
 from niom_ros.core.settings import Limits
-from niom_ros.matching.confidence import Calibration
-from niom_ros.matching.confidence import uncalibrated
+from niom_ros.matching.confidence import Calibration, uncalibrated
 from niom_ros.matching.correspondences import Correspondences
 
 FEWEST_TELLING = 9  # twice as many numbers as a homography has, and a little more

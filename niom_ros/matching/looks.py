@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 import time
 
 import numpy as np
@@ -11,9 +10,7 @@ import numpy as np
 from niom_ros.core.homographies import warp_points
 from niom_ros.drawings.edges import Edges
 from niom_ros.matching.features import Features
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import in_front
-from niom_ros.matching.geometry import relative_corner_error
+from niom_ros.matching.geometry import Box, in_front, relative_corner_error
 from niom_ros.matching.reference import Reference
 from niom_ros.semantics.scene import Scene
 

@@ -1,24 +1,16 @@
 """Which keypoint of the reference is which keypoint of the image."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import replace
-from typing import Any
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import torch
 
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.matching.features import Features
 from niom_ros.models.store import ModelStore
-from niom_ros.networks.lightglue import Architecture
-from niom_ros.networks.lightglue import best_pairs
-from niom_ros.networks.lightglue import LightGlue
-from niom_ros.networks.lightglue import OneSide
-from niom_ros.networks.lightglue import rearranged
-from niom_ros.networks.superglue import mutual_matches
-from niom_ros.networks.superglue import SuperGlue
+from niom_ros.networks.lightglue import Architecture, best_pairs, LightGlue, OneSide, rearranged
+from niom_ros.networks.superglue import mutual_matches, SuperGlue
 
 LIGHTGLUE_ARCHITECTURES = {
     'aliked': Architecture(input_width=128),

@@ -1,18 +1,14 @@
 """What is known about one image after looking for a reference in it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
 from niom_ros.drawings.edges import Edges
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Evidence
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import Evidence, Status, Verdict
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 

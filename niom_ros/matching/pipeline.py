@@ -11,65 +11,45 @@ import numpy as np
 import torch
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import choose_device
-from niom_ros.core.settings import Limits
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
-from niom_ros.core.settings import SUITABLE_RANGE
-from niom_ros.core.settings import Weighting
-from niom_ros.drawings.edges import EdgeFinder
-from niom_ros.drawings.edges import Edges
+from niom_ros.core.settings import (
+    choose_device,
+    Limits,
+    Options,
+    Settings,
+    SettingsError,
+    SUITABLE_RANGE,
+    Weighting,
+)
+from niom_ros.drawings.edges import EdgeFinder, Edges
 from niom_ros.drawings.likeness import drawing_likeness
-from niom_ros.drawings.strokes import Strokes
-from niom_ros.drawings.strokes import strokes_of
-from niom_ros.drawings.tracing import trace
-from niom_ros.drawings.tracing import trace_near
-from niom_ros.drawings.tracing import Traced
-from niom_ros.images.decoding import check_size
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.decoding import TooPlain
-from niom_ros.matching.confidence import calibration_of
-from niom_ros.matching.confidence import INK
+from niom_ros.drawings.strokes import Strokes, strokes_of
+from niom_ros.drawings.tracing import trace, trace_near, Traced
+from niom_ros.images.decoding import check_size, ImageError, TooPlain
+from niom_ros.matching.confidence import calibration_of, INK
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.features import Extractor
-from niom_ros.matching.features import Features
-from niom_ros.matching.features import SMALLEST_SIDE
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import Evidence
-from niom_ros.matching.geometry import hull_area
-from niom_ros.matching.geometry import in_front
-from niom_ros.matching.geometry import judge
-from niom_ros.matching.geometry import locate
-from niom_ros.matching.geometry import measure
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
-from niom_ros.matching.looks import Clue
-from niom_ros.matching.looks import is_close
-from niom_ros.matching.looks import keypoint_step
-from niom_ros.matching.looks import Look
-from niom_ros.matching.looks import part_around
-from niom_ros.matching.looks import timed
-from niom_ros.matching.matchers import load_matcher
-from niom_ros.matching.matchers import Side
-from niom_ros.matching.outcomes import better
-from niom_ros.matching.outcomes import found_without_need
-from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.outcomes import ON_OBJECT
-from niom_ros.matching.outcomes import Weights
+from niom_ros.matching.features import Extractor, Features, SMALLEST_SIDE
+from niom_ros.matching.geometry import (
+    Box,
+    Evidence,
+    hull_area,
+    in_front,
+    judge,
+    locate,
+    measure,
+    Status,
+    Verdict,
+)
+from niom_ros.matching.looks import Clue, is_close, keypoint_step, Look, part_around, timed
+from niom_ros.matching.matchers import load_matcher, Side
+from niom_ros.matching.outcomes import better, found_without_need, MatchOutcome, ON_OBJECT, Weights
 from niom_ros.matching.reference import Reference
-from niom_ros.matching.weighting import one_heat
-from niom_ros.matching.weighting import weighted
-from niom_ros.matching.weighting import weights_of
+from niom_ros.matching.weighting import one_heat, weighted, weights_of
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.loading import load_detector
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.labels import LabelEmbedder
-from niom_ros.semantics.pairing import pair_objects
-from niom_ros.semantics.pairing import PairedObjects
-from niom_ros.semantics.scene import Hints
-from niom_ros.semantics.scene import Scene
-from niom_ros.semantics.scene import SceneReader
+from niom_ros.semantics.pairing import pair_objects, PairedObjects
+from niom_ros.semantics.scene import Hints, Scene, SceneReader
 
 PLENTY_OF_KEYPOINTS = 500
 PLENTY_OF_INK = 800  # points along the strokes of a drawing

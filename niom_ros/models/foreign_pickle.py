@@ -10,8 +10,7 @@ from collections import OrderedDict
 from pathlib import Path
 import pickle
 from typing import Any
-from zipfile import BadZipFile
-from zipfile import ZipFile
+from zipfile import BadZipFile, ZipFile
 
 import torch
 

@@ -13,12 +13,10 @@ import hashlib
 import os
 from pathlib import Path
 import sys
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from niom_ros.core.errors import UserError
-from niom_ros.models.table import Model
-from niom_ros.models.table import MODELS
+from niom_ros.models.table import Model, MODELS
 
 if TYPE_CHECKING:
     from niom_ros.models.fetching import Report

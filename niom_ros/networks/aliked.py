@@ -39,17 +39,14 @@ Maps are 1 x channels x H x W, in memory channels last.
 # OR TORT (INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE
 # OF THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
 
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import nn
-from torch import Tensor
+from torch import nn, Tensor
 from torch.nn import functional
 
-from niom_ros.networks.superpoint import at_least_single
-from niom_ros.networks.superpoint import convolution
+from niom_ros.networks.superpoint import at_least_single, convolution
 
 CHANNELS = 16, 32, 64, 128  # of the four blocks, each coarser than the one before
 WIDTH = 128  # numbers in a descriptor; a quarter of them comes from each block

@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import nn
-from torch import Tensor
-from torch.nn.functional import logsigmoid
-from torch.nn.functional import scaled_dot_product_attention
+from torch import nn, Tensor
+from torch.nn.functional import logsigmoid, scaled_dot_product_attention
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Embeddings of short texts: all-MiniLM-L6-v2 by sentence-transformers, without their packages."""
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 import unicodedata
 
 import numpy as np

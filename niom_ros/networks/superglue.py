@@ -9,8 +9,7 @@ from itertools import pairwise
 import math
 
 import torch
-from torch import nn
-from torch import Tensor
+from torch import nn, Tensor
 from torch.nn import functional
 
 WIDTH = 256  # numbers in a descriptor, at the input and in each layer

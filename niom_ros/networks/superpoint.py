@@ -5,8 +5,7 @@ Detection and Description, 2018). The names of the layers are those of the publi
 """
 
 import torch
-from torch import nn
-from torch import Tensor
+from torch import nn, Tensor
 from torch.nn import functional
 
 CELL = 8  # pixels along the side of a cell, for which the network has one output

@@ -5,13 +5,11 @@ import difflib
 from typing import Any
 
 from rcl_interfaces.msg import SetParametersResult
-from rcl_interfaces.srv import SetParameters
-from rcl_interfaces.srv import SetParametersAtomically
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.node import Node
 from rclpy.service import Service
 
-from niom_ros.core.faults import explained
-from niom_ros.core.faults import printable
+from niom_ros.core.faults import explained, printable
 
 LONGEST_NAME = 100  # characters of a name that is not known
 

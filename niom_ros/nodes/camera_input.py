@@ -8,19 +8,14 @@ from typing import Any
 
 from builtin_interfaces.msg import Time
 from rclpy.callback_groups import CallbackGroup
-from rclpy.event_handler import QoSRequestedIncompatibleQoSInfo
-from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.event_handler import QoSRequestedIncompatibleQoSInfo, SubscriptionEventCallbacks
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
-from rclpy.qos import ReliabilityPolicy
-from sensor_msgs.msg import CameraInfo
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.stamp_order import StampOrder
-from niom_ros.stream.camera import Calibration
-from niom_ros.stream.camera import CameraModel
+from niom_ros.stream.camera import Calibration, CameraModel
 
 IMAGE_TYPES = {'raw': Image, 'compressed': CompressedImage}
 

@@ -10,17 +10,12 @@ import torch
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained
-from niom_ros.core.parameters import guide_options_of
-from niom_ros.core.parameters import settings_of
-from niom_ros.core.settings import default_threads
-from niom_ros.core.settings import GuideOptions
-from niom_ros.core.settings import SettingsError
+from niom_ros.core.parameters import guide_options_of, settings_of
+from niom_ros.core.settings import default_threads, GuideOptions, SettingsError
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.nodes.outputs import Outputs
-from niom_ros.references.folder import read_reference
-from niom_ros.references.folder import ReferenceFolder
-from niom_ros.references.given import BadReference
-from niom_ros.references.given import NamedReference
+from niom_ros.references.folder import read_reference, ReferenceFolder
+from niom_ros.references.given import BadReference, NamedReference
 from niom_ros.references.library import ReferenceLibrary
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import resource
 import time
 
-from diagnostic_msgs.msg import DiagnosticStatus
-from diagnostic_msgs.msg import KeyValue
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from rclpy.node import Node
 import torch
 

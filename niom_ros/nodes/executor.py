@@ -1,7 +1,6 @@
 """Callbacks in several threads; none of them can end the node."""
 
-from collections.abc import Awaitable
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 import traceback
 from typing import Any
 

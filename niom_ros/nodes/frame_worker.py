@@ -1,49 +1,36 @@
 """The threads that work on camera frames: one follows what was found, one matches in full."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 import math
-from threading import Lock
-from threading import Thread
+from threading import Lock, Thread
 import time
-from typing import Any
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from builtin_interfaces.msg import Time
 import numpy as np
 from rclpy.node import Node
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import CompressedImage, Image
 
-from niom_ros.core.faults import explained
-from niom_ros.core.faults import printable
+from niom_ros.core.faults import explained, printable
 from niom_ros.core.settings import Limits
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.outcomes import Weights
-from niom_ros.messages.results import FrameInfo
-from niom_ros.messages.results import is_found
+from niom_ros.matching.outcomes import MatchOutcome, Weights
+from niom_ros.messages.results import FrameInfo, is_found
 from niom_ros.nodes.camera_input import CameraInput
-from niom_ros.nodes.configuration import Configured
-from niom_ros.nodes.configuration import Live
+from niom_ros.nodes.configuration import Configured, Live
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.outputs import PICTURES
 from niom_ros.nodes.statistics import Statistics
 from niom_ros.references.given import NamedReference
 from niom_ros.stream.camera import CameraModel
-from niom_ros.stream.guide import Guidance
-from niom_ros.stream.guide import guidance_on
-from niom_ros.stream.guide import guide
-from niom_ros.stream.guide import no_guidance
+from niom_ros.stream.guide import Guidance, guidance_on, guide, no_guidance
 from niom_ros.stream.keypoint_budget import KeypointBudget
 from niom_ros.stream.recollection import Recollection
 from niom_ros.stream.rotation import Rotation
-from niom_ros.tracking.track import FullMatch
-from niom_ros.tracking.track import Tracked
+from niom_ros.tracking.track import FullMatch, Tracked
 from niom_ros.tracking.tracker import Tracker
 
 LONGEST_END = 30.0  # seconds to wait for the frame that is being matched

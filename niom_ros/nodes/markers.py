@@ -2,10 +2,8 @@
 
 from geometry_msgs.msg import Point
 import numpy as np
-from std_msgs.msg import ColorRGBA
-from std_msgs.msg import Header
-from visualization_msgs.msg import Marker
-from visualization_msgs.msg import MarkerArray
+from std_msgs.msg import ColorRGBA, Header
+from visualization_msgs.msg import Marker, MarkerArray
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.stream.camera import CameraModel

@@ -3,37 +3,24 @@
 from collections.abc import Callable
 from threading import Lock
 import time
-from typing import Any
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.clock import Clock
-from rclpy.clock import ClockType
-from rclpy.lifecycle import LifecycleNode
-from rclpy.lifecycle import LifecycleState
-from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 import torch
 
 from niom_ros.core.errors import UserError
-from niom_ros.core.faults import explained
-from niom_ros.core.faults import printable
-from niom_ros.core.faults import printable_lines
-from niom_ros.core.parameters import MATCHER_PARAMETERS
-from niom_ros.core.parameters import Parameter
+from niom_ros.core.faults import explained, printable, printable_lines
+from niom_ros.core.parameters import MATCHER_PARAMETERS, Parameter
 from niom_ros.core.settings import SettingsError
 from niom_ros.nodes.camera_input import CameraInput
-from niom_ros.nodes.configuration import configure
-from niom_ros.nodes.configuration import Configured
-from niom_ros.nodes.configuration import Live
-from niom_ros.nodes.diagnostics import camera_status
-from niom_ros.nodes.diagnostics import matching_status
-from niom_ros.nodes.diagnostics import memory
+from niom_ros.nodes.configuration import configure, Configured, Live
+from niom_ros.nodes.diagnostics import camera_status, matching_status, memory
 from niom_ros.nodes.frame_worker import FrameWorker
 from niom_ros.nodes.lifetime import run_node
-from niom_ros.nodes.parameters import declare
-from niom_ros.nodes.parameters import read
-from niom_ros.nodes.parameters import refuse_wrong_values
+from niom_ros.nodes.parameters import declare, read, refuse_wrong_values
 from niom_ros.nodes.reference_services import ReferenceServices
 from niom_ros.nodes.statistics import Statistics
 

@@ -3,8 +3,7 @@
 import math
 from threading import Condition
 import time
-from typing import Generic
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Frame = TypeVar('Frame')
 

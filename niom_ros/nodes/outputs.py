@@ -3,30 +3,25 @@
 from collections.abc import Iterable
 from typing import Any
 
-from geometry_msgs.msg import PoseWithCovarianceStamped
-from geometry_msgs.msg import TransformStamped
+from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
 from rclpy.lifecycle import LifecycleNode
-from rclpy.qos import DurabilityPolicy
-from rclpy.qos import QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.messages.results import FrameInfo
-from niom_ros.messages.results import homography_message
-from niom_ros.messages.results import landmarks_message
-from niom_ros.messages.results import match_message
-from niom_ros.messages.results import pose_message
-from niom_ros.msg import Homography
-from niom_ros.msg import LandmarkArray
-from niom_ros.msg import MatchResult
+from niom_ros.messages.results import (
+    FrameInfo,
+    homography_message,
+    landmarks_message,
+    match_message,
+    pose_message,
+)
+from niom_ros.msg import Homography, LandmarkArray, MatchResult
 from niom_ros.nodes.markers import marker_array
-from niom_ros.nodes.ros_messages import build
-from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.pictures.answers import debug_picture
-from niom_ros.pictures.answers import heatmap_picture
-from niom_ros.pictures.answers import overlay_picture
+from niom_ros.nodes.ros_messages import build, rgb_to_message
+from niom_ros.pictures.answers import debug_picture, heatmap_picture, overlay_picture
 from niom_ros.references.given import NamedReference
 from niom_ros.stream.camera import CameraModel
 from niom_ros.stream.guide import Guidance

@@ -1,7 +1,6 @@
 """A ROS network of its own on this machine, and nodes in it: for the demo and the tests."""
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 import os
 from pathlib import Path

@@ -6,26 +6,25 @@ import numpy as np
 from sensor_msgs.msg import Image
 
 from niom_ros.core.errors import UserError
-from niom_ros.core.faults import explained
-from niom_ros.core.faults import printable
+from niom_ros.core.faults import explained, printable
 from niom_ros.images.camera_images import message_to_rgb
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.decoding import TooPlain
-from niom_ros.images.pages.reading import problem_with_dpi
-from niom_ros.images.pages.reading import ReferencePicture
+from niom_ros.images.decoding import ImageError, TooPlain
+from niom_ros.images.pages.reading import problem_with_dpi, ReferencePicture
 from niom_ros.images.safe_open import FileForbidden
 from niom_ros.matching.geometry import Box
 from niom_ros.messages.results import object_messages
 from niom_ros.msg import ReferenceInfo
 from niom_ros.nodes.ros_messages import build
 from niom_ros.references.folder import FolderError
-from niom_ros.references.given import BadReference
-from niom_ros.references.given import check_count
-from niom_ros.references.given import GivenReference
-from niom_ros.references.given import marked_object
-from niom_ros.references.given import MOST_LANDMARKS
-from niom_ros.references.given import MOST_OBJECTS
-from niom_ros.references.given import NamedReference
+from niom_ros.references.given import (
+    BadReference,
+    check_count,
+    GivenReference,
+    marked_object,
+    MOST_LANDMARKS,
+    MOST_OBJECTS,
+    NamedReference,
+)
 from niom_ros.references.library import UnknownReference
 from niom_ros.srv import SetReference
 from niom_ros.stream.landmarks import Landmark

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import traceback
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 
-from niom_ros.core.faults import explained
-from niom_ros.core.faults import printable
-from niom_ros.core.faults import printable_lines
+from niom_ros.core.faults import explained, printable, printable_lines
 from niom_ros.images.camera_images import message_to_rgb
-from niom_ros.images.pages.reading import read_reference_picture
-from niom_ros.images.pages.reading import ReferencePicture
+from niom_ros.images.pages.reading import read_reference_picture, ReferencePicture
 from niom_ros.images.safe_open import AllowedFolders
 from niom_ros.nodes.configuration import Configured
-from niom_ros.nodes.reference_request import check_request
-from niom_ros.nodes.reference_request import fill_answer
-from niom_ros.nodes.reference_request import given_reference
-from niom_ros.nodes.reference_request import NoCameraImage
-from niom_ros.nodes.reference_request import NotReady
-from niom_ros.nodes.reference_request import reference_info
-from niom_ros.nodes.reference_request import refusal
-from niom_ros.srv import ListReferences
-from niom_ros.srv import RemoveReference
-from niom_ros.srv import SelectReference
-from niom_ros.srv import SetReference
+from niom_ros.nodes.reference_request import (
+    check_request,
+    fill_answer,
+    given_reference,
+    NoCameraImage,
+    NotReady,
+    reference_info,
+    refusal,
+)
+from niom_ros.srv import ListReferences, RemoveReference, SelectReference, SetReference
 from niom_ros.stream.rotation import Rotation
 
 if TYPE_CHECKING:

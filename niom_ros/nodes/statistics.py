@@ -1,9 +1,7 @@
 """How the matcher has been doing lately."""
 
-from collections import Counter
-from collections import deque
-from dataclasses import dataclass
-from dataclasses import field
+from collections import Counter, deque
+from dataclasses import dataclass, field
 import math
 from statistics import median
 from threading import Lock

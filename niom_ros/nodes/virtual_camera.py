@@ -7,21 +7,21 @@ from geometry_msgs.msg import PoseStamped
 import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import CameraInfo
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import CameraInfo, Image
 from std_msgs.msg import Header
 
 from niom_ros.core.parameters import VIRTUAL_CAMERA_PARAMETERS
 from niom_ros.images.decoding import read_image
 from niom_ros.msg import Homography
 from niom_ros.nodes.lifetime import run_node
-from niom_ros.nodes.parameters import declare
-from niom_ros.nodes.parameters import read
+from niom_ros.nodes.parameters import declare, read
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.simulation.virtual_scene import DEMO_PHOTO
-from niom_ros.simulation.virtual_scene import DEMO_SURROUNDINGS
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import (
+    DEMO_PHOTO,
+    DEMO_SURROUNDINGS,
+    example_photo,
+    VirtualScene,
+)
 from niom_ros.stream.pose import quaternion_of
 
 

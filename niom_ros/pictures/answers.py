@@ -7,10 +7,7 @@ import numpy as np
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.pictures.matches import draw_edges
-from niom_ros.pictures.matches import draw_matches
-from niom_ros.pictures.matches import draw_overlay
-from niom_ros.pictures.matches import draw_semantics
+from niom_ros.pictures.matches import draw_edges, draw_matches, draw_overlay, draw_semantics
 from niom_ros.stream.guide import Guidance
 from niom_ros.stream.landmarks import PlacedLandmark
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import unicodedata
 
 import numpy as np
-from PIL import Image
-from PIL import ImageDraw
-from PIL import ImageFont
+from PIL import Image, ImageDraw, ImageFont
 
 WHITE = (245, 245, 245)
 SKY = (86, 180, 233)

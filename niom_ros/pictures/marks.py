@@ -10,9 +10,7 @@ import math
 import cv2
 import numpy as np
 
-from niom_ros.pictures.lettering import Colour
-from niom_ros.pictures.lettering import SKY
-from niom_ros.pictures.lettering import WHITE
+from niom_ros.pictures.lettering import Colour, SKY, WHITE
 
 BLUE = (0, 114, 178)
 VERMILLION = (213, 94, 0)

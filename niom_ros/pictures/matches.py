@@ -1,8 +1,7 @@
 """Pictures that show people what was matched, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 import math
 from typing import Protocol
 
@@ -11,35 +10,38 @@ import numpy as np
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.outcomes import Weights
+from niom_ros.matching.outcomes import MatchOutcome, Weights
 from niom_ros.matching.reference import Reference
-from niom_ros.pictures.lettering import banner
-from niom_ros.pictures.lettering import Entry
-from niom_ros.pictures.lettering import legend
-from niom_ros.pictures.lettering import lettered
-from niom_ros.pictures.lettering import line_height
-from niom_ros.pictures.lettering import shortened
-from niom_ros.pictures.lettering import text_size
-from niom_ros.pictures.lettering import text_width
-from niom_ros.pictures.lettering import WHITE
-from niom_ros.pictures.lettering import write_plate
-from niom_ros.pictures.marks import BLUE
-from niom_ros.pictures.marks import draw_arrow_head
-from niom_ros.pictures.marks import draw_box
-from niom_ros.pictures.marks import draw_cross
-from niom_ros.pictures.marks import draw_diamond
-from niom_ros.pictures.marks import draw_dot
-from niom_ros.pictures.marks import draw_ink
-from niom_ros.pictures.marks import draw_line
-from niom_ros.pictures.marks import draw_quadrangle
-from niom_ros.pictures.marks import HEAT_COLOURS
-from niom_ros.pictures.marks import PURPLE
-from niom_ros.pictures.marks import SCORE_COLOURS
-from niom_ros.pictures.marks import score_colours
-from niom_ros.pictures.marks import SLATE
-from niom_ros.pictures.marks import VERMILLION
-from niom_ros.pictures.marks import whole
+from niom_ros.pictures.lettering import (
+    banner,
+    Entry,
+    legend,
+    lettered,
+    line_height,
+    shortened,
+    text_size,
+    text_width,
+    WHITE,
+    write_plate,
+)
+from niom_ros.pictures.marks import (
+    BLUE,
+    draw_arrow_head,
+    draw_box,
+    draw_cross,
+    draw_diamond,
+    draw_dot,
+    draw_ink,
+    draw_line,
+    draw_quadrangle,
+    HEAT_COLOURS,
+    PURPLE,
+    SCORE_COLOURS,
+    score_colours,
+    SLATE,
+    VERMILLION,
+    whole,
+)
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
 

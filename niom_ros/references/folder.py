@@ -10,9 +10,7 @@ YAML file last, so whoever reads the folder finds a reference as it was or as it
 a power cut.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 import fcntl
@@ -22,29 +20,26 @@ import os
 from pathlib import Path
 import re
 import stat
-from typing import Any
-from typing import IO
-from typing import TypeAlias
+from typing import Any, IO, TypeAlias
 from urllib.parse import quote
 
 import cv2
 import numpy as np
 import yaml
 
-from niom_ros.core.durable_files import remove_unfinished
-from niom_ros.core.durable_files import write_atomically
+from niom_ros.core.durable_files import remove_unfinished, write_atomically
 from niom_ros.core.errors import UserError
-from niom_ros.images.decoding import read_image
-from niom_ros.images.decoding import reason
+from niom_ros.images.decoding import read_image, reason
 from niom_ros.images.pages.reading import read_reference_picture
-from niom_ros.images.safe_open import FileRefused
-from niom_ros.images.safe_open import opened_file
+from niom_ros.images.safe_open import FileRefused, opened_file
 from niom_ros.matching.geometry import Box
-from niom_ros.references.given import BadReference
-from niom_ros.references.given import check_count
-from niom_ros.references.given import GivenReference
-from niom_ros.references.given import marked_object
-from niom_ros.references.given import MOST_OBJECTS
+from niom_ros.references.given import (
+    BadReference,
+    check_count,
+    GivenReference,
+    marked_object,
+    MOST_OBJECTS,
+)
 from niom_ros.references.plain_yaml import plain_yaml
 from niom_ros.semantics.scene import MarkedObject
 from niom_ros.stream.landmarks import Landmark

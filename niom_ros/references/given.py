@@ -12,8 +12,7 @@ from niom_ros.matching.geometry import Box
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.reference import Reference
 from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.scene import Hints
-from niom_ros.semantics.scene import MarkedObject
+from niom_ros.semantics.scene import Hints, MarkedObject
 from niom_ros.stream.landmarks import Landmark
 
 LONGEST_TEXT = 256  # characters of an id, a label or a name

@@ -3,16 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 import math
-from threading import Lock
-from threading import RLock
+from threading import Lock, RLock
 
 from niom_ros.core.errors import UserError
 from niom_ros.matching.reference import Reference
-from niom_ros.references.folder import FolderError
-from niom_ros.references.folder import ReferenceFolder
-from niom_ros.references.given import BadReference
-from niom_ros.references.given import GivenReference
-from niom_ros.references.given import NamedReference
+from niom_ros.references.folder import FolderError, ReferenceFolder
+from niom_ros.references.given import BadReference, GivenReference, NamedReference
 
 # Each holds its picture and its features in memory.
 MOST_REFERENCES = 200

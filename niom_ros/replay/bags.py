@@ -1,31 +1,20 @@
 """Recordings of ROS 2, read and written without ROS: rosbag2 folders, MCAP and SQLite files."""
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import contextmanager
-from contextlib import ExitStack
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 import re
 import shutil
-from typing import Any
-from typing import cast
-from typing import Final
+from typing import Any, cast, Final
 
-from rosbags.rosbag2 import Reader
-from rosbags.rosbag2 import StoragePlugin
-from rosbags.rosbag2 import Writer
+from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import reason
 from niom_ros.replay.cut_mcap import CutMcap
 from niom_ros.replay.decompression import bound_rosbags
-from niom_ros.replay.messages import build
-from niom_ros.replay.messages import deserialised
-from niom_ros.replay.messages import message_types
-from niom_ros.replay.messages import serialised
+from niom_ros.replay.messages import build, deserialised, message_types, serialised
 
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 INFO_TYPE = 'sensor_msgs/msg/CameraInfo'

@@ -1,16 +1,9 @@
 """What `niom replay` does: what the matcher node does to a camera, to a recording of one."""
 
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Generator
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import closing
-from contextlib import contextmanager
-from contextlib import ExitStack
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, ExitStack
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 import signal
@@ -23,41 +16,36 @@ import torch
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.progress_line import LiveLine
-from niom_ros.core.settings import default_threads
-from niom_ros.core.settings import GuideOptions
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import default_threads, GuideOptions, Settings
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.looks import Clue
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.messages.results import FrameInfo
-from niom_ros.messages.results import homography_message
-from niom_ros.messages.results import is_found
-from niom_ros.messages.results import landmarks_message
-from niom_ros.messages.results import match_message
-from niom_ros.messages.results import pose_message
+from niom_ros.messages.results import (
+    FrameInfo,
+    homography_message,
+    is_found,
+    landmarks_message,
+    match_message,
+    pose_message,
+)
 from niom_ros.pictures.answers import debug_picture
 from niom_ros.references.folder import read_reference
-from niom_ros.references.given import BadReference
-from niom_ros.references.given import GivenReference
-from niom_ros.references.given import NamedReference
-from niom_ros.replay.bags import Bag
-from niom_ros.replay.bags import BagError
-from niom_ros.replay.bags import BagImage
-from niom_ros.replay.bags import open_bag
+from niom_ros.references.given import BadReference, GivenReference, NamedReference
+from niom_ros.replay.bags import Bag, BagError, BagImage, open_bag
 from niom_ros.replay.messages import build
-from niom_ros.replay.outputs import FrameResult
-from niom_ros.replay.outputs import HOMOGRAPHY
-from niom_ros.replay.outputs import LANDMARKS
-from niom_ros.replay.outputs import MATCH
-from niom_ros.replay.outputs import OutputFiles
-from niom_ros.replay.outputs import outputs_for
-from niom_ros.replay.outputs import POSE
+from niom_ros.replay.outputs import (
+    FrameResult,
+    HOMOGRAPHY,
+    LANDMARKS,
+    MATCH,
+    OutputFiles,
+    outputs_for,
+    POSE,
+)
 from niom_ros.stream.camera import Calibration
-from niom_ros.stream.guide import Guidance
-from niom_ros.stream.guide import guide
-from niom_ros.stream.guide import no_guidance
+from niom_ros.stream.guide import Guidance, guide, no_guidance
 
 MOST_IMAGES = 10**12
 SAMPLED_FRAMES = 30  # whose stamps tell how fast the camera was

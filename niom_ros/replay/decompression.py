@@ -12,9 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from lz4.frame import LZ4FrameDecompressor
-from rosbags.rosbag2 import reader
-from rosbags.rosbag2 import ReaderError
-from rosbags.rosbag2 import storage_mcap
+from rosbags.rosbag2 import reader, ReaderError, storage_mcap
 
 from niom_ros.core.errors import UserError
 

@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 from rosbags.interfaces import Nodetype
-from rosbags.typesys import get_types_from_msg
-from rosbags.typesys import get_typestore
-from rosbags.typesys import Stores
+from rosbags.typesys import get_types_from_msg, get_typestore, Stores
 from rosbags.typesys.store import Typestore
 
-from niom_ros.core.installation import NotInstalled
-from niom_ros.core.installation import share_folder
+from niom_ros.core.installation import NotInstalled, share_folder
 
 
 @cache

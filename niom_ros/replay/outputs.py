@@ -1,7 +1,6 @@
 """What `niom replay` writes: a bag or JSON with the results, pictures, and a video."""
 
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 import json
@@ -15,9 +14,7 @@ from rosbags.rosbag2 import WriterError
 from niom_ros.cli.match import write_picture
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import reason
-from niom_ros.replay.bags import BagImage
-from niom_ros.replay.bags import BagWriter
-from niom_ros.replay.bags import partial_folder
+from niom_ros.replay.bags import BagImage, BagWriter, partial_folder
 from niom_ros.replay.messages import plain
 from niom_ros.stream.guide import Guidance
 

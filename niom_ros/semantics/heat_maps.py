@@ -1,7 +1,6 @@
 """Heat maps: how much of an object is where in an image, from 0 to 1."""
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch

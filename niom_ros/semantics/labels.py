@@ -1,9 +1,7 @@
 """How alike two labels are: 'dog' and 'cat', 'espresso cup' and 'mug'."""
 
 import ast
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 import csv
 from dataclasses import dataclass
 import difflib

@@ -1,14 +1,12 @@
 """The objects of an image, as detectors, users and drawings tell of them."""
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.heat_maps import Area, HeatMap
 
 
 @dataclass(frozen=True)

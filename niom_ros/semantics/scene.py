@@ -1,8 +1,7 @@
 """What is in a picture: told by the first source that knows something."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import compress
 
 import cv2
@@ -12,9 +11,7 @@ import torch
 from niom_ros.core.settings import Pairing
 from niom_ros.drawings.paper import ink_hull
 from niom_ros.semantics.detectors.grid_detector import Detector
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.heat_maps import Frame
-from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.saliency import saliency

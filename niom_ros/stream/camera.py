@@ -1,8 +1,7 @@
 """How a calibrated camera sees: from pixels to rays, and from points in space to pixels."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 

@@ -1,24 +1,20 @@
 """From a camera image to guidance: which reference is where, its landmarks, and its pose."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from niom_ros.core.settings import GuideOptions
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.looks import Clue
-from niom_ros.matching.looks import Look
+from niom_ros.matching.looks import Clue, Look
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.references.given import NamedReference
 from niom_ros.stream.camera import CameraModel
-from niom_ros.stream.landmarks import place_landmarks
-from niom_ros.stream.landmarks import PlacedLandmark
-from niom_ros.stream.pose import find_pose
-from niom_ros.stream.pose import Pose
+from niom_ros.stream.landmarks import place_landmarks, PlacedLandmark
+from niom_ros.stream.pose import find_pose, Pose
 from niom_ros.stream.rotation import Rotation
 
 

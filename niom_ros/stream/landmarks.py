@@ -6,14 +6,10 @@ import math
 import numpy as np
 from scipy.spatial import KDTree
 
-from niom_ros.core.homographies import homography_deviations
-from niom_ros.core.homographies import SHARED_ERROR
-from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import check_choice
-from niom_ros.core.settings import LANDMARK_MODES
+from niom_ros.core.homographies import homography_deviations, SHARED_ERROR, warp_points
+from niom_ros.core.settings import check_choice, LANDMARK_MODES
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.stream.camera import lifted
 
 FEWEST_INLIERS = 4  # with fewer nobody knows how certain a homography is

@@ -1,14 +1,12 @@
 """Where a flat reference is in space, as a calibrated camera sees it."""
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 import math
 
 import cv2
 import numpy as np
 
-from niom_ros.core.homographies import match_variance
-from niom_ros.core.homographies import SHARED_ERROR
+from niom_ros.core.homographies import match_variance, SHARED_ERROR
 from niom_ros.stream.camera import CameraModel
 
 FEWEST_POINTS = 4

@@ -1,8 +1,7 @@
 """What is remembered from one full match to the next: where the reference and objects were."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 

@@ -1,7 +1,6 @@
 """Images of cameras that are mounted turned, set upright for the networks and back again."""
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import Box
-from niom_ros.tracking.frames import GreyFrame
-from niom_ros.tracking.frames import LEVELS
+from niom_ros.tracking.frames import GreyFrame, LEVELS
 
 BLOCKS = 4  # in each direction
 SAMPLES = 8  # of a block, in each direction

@@ -7,8 +7,7 @@ import numpy as np
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.tracking.appearance import normalised
-from niom_ros.tracking.frames import GreyFrame
-from niom_ros.tracking.frames import LEVELS
+from niom_ros.tracking.frames import GreyFrame, LEVELS
 
 RADIUS = 6  # of a square, in pixels of its level
 SIDE = 2 * RADIUS + 1

@@ -1,8 +1,6 @@
 """One reference followed from a full match on, as long as there is no doubt."""
 
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 import math
 
 import cv2
@@ -11,22 +9,19 @@ import numpy as np
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import Evidence
-from niom_ros.matching.geometry import implausibility
-from niom_ros.matching.geometry import in_front
-from niom_ros.matching.geometry import measure
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.matching.geometry import (
+    Box,
+    Evidence,
+    implausibility,
+    in_front,
+    measure,
+    Status,
+    Verdict,
+)
 from niom_ros.tracking.appearance import Appearance
-from niom_ros.tracking.corners import choose_corners
-from niom_ros.tracking.corners import fit_view
-from niom_ros.tracking.corners import motion_between
-from niom_ros.tracking.frames import grey_frame
-from niom_ros.tracking.frames import GreyFrame
-from niom_ros.tracking.patches import COARSEST
-from niom_ros.tracking.patches import jacobians_at
-from niom_ros.tracking.patches import Patches
+from niom_ros.tracking.corners import choose_corners, fit_view, motion_between
+from niom_ros.tracking.frames import grey_frame, GreyFrame
+from niom_ros.tracking.patches import COARSEST, jacobians_at, Patches
 
 FEWEST_POINTS = 15  # that must agree
 LEAST_AGREEING = 0.25  # of the points that should be in view

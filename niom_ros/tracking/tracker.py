@@ -7,15 +7,9 @@ from threading import Lock
 import numpy as np
 
 from niom_ros.core.settings import Limits
-from niom_ros.matching.geometry import relative_corner_error
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
-from niom_ros.tracking.frames import grey_frame
-from niom_ros.tracking.frames import GreyFrame
-from niom_ros.tracking.frames import History
-from niom_ros.tracking.track import FullMatch
-from niom_ros.tracking.track import Track
-from niom_ros.tracking.track import Tracked
+from niom_ros.matching.geometry import relative_corner_error, Status, Verdict
+from niom_ros.tracking.frames import grey_frame, GreyFrame, History
+from niom_ros.tracking.track import FullMatch, Track, Tracked
 
 MOST_REFUSALS = 3  # full matches in a row that do not find what is tracked
 LONGEST_REFUSAL = 5.0  # seconds from the first of them, if there was a second

@@ -7,19 +7,13 @@ import tempfile
 
 import numpy as np
 from pictures import damaged_pictures
-from rosbags.rosbag2 import CompressionFormat
-from rosbags.rosbag2 import CompressionMode
-from rosbags.rosbag2 import StoragePlugin
-from rosbags.rosbag2 import Writer
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 
 from niom_ros.core.errors import UserError
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
-from niom_ros.replay.bags import BagWriter
-from niom_ros.replay.bags import open_bag
-from niom_ros.replay.messages import build
-from niom_ros.replay.messages import message_types
-from niom_ros.replay.messages import serialised
+from niom_ros.replay.bags import BagWriter, open_bag
+from niom_ros.replay.messages import build, message_types, serialised
 
 INPUTS = 20_000
 _folder = Path(tempfile.mkdtemp(prefix='fuzz'))

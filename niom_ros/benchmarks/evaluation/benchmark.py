@@ -1,13 +1,10 @@
 """What all benchmarks have in common."""
 
-from abc import ABC
-from abc import abstractmethod
-from collections.abc import Iterable
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 

@@ -3,12 +3,8 @@
 Fitted on one half of the references, and reported on the other half.
 """
 
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 import json
 from pathlib import Path
 
@@ -16,26 +12,22 @@ import numpy as np
 from scipy.optimize import minimize
 
 from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.command import Evaluation
-from niom_ros.benchmarks.evaluation.command import measure
+from niom_ros.benchmarks.evaluation.command import Evaluation, measure
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.records import versions
 from niom_ros.benchmarks.evaluation.report import command
-from niom_ros.benchmarks.evaluation.suites.abstain import AbstainBenchmark
-from niom_ros.benchmarks.evaluation.suites.abstain import in_first_half
-from niom_ros.benchmarks.evaluation.suites.abstain import TRUE_SKETCH
-from niom_ros.benchmarks.evaluation.suites.abstain import UNRELATED_DRAWING
+from niom_ros.benchmarks.evaluation.suites.abstain import (
+    AbstainBenchmark,
+    in_first_half,
+    TRUE_SKETCH,
+    UNRELATED_DRAWING,
+)
 from niom_ros.benchmarks.evaluation.suites.answers import WRONG
-from niom_ros.benchmarks.evaluation.suites.sketch import HARDER
-from niom_ros.benchmarks.evaluation.suites.sketch import SketchBenchmark
+from niom_ros.benchmarks.evaluation.suites.sketch import HARDER, SketchBenchmark
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Limits
-from niom_ros.matching.confidence import Calibration
-from niom_ros.matching.confidence import INK
-from niom_ros.matching.confidence import INK_SIGNS
-from niom_ros.matching.confidence import SIGNS
-from niom_ros.matching.confidence import signs_of
+from niom_ros.matching.confidence import Calibration, INK, INK_SIGNS, SIGNS, signs_of
 from niom_ros.matching.geometry import confidence_in
 
 STIFFNESS = 0.1  # of the weights, against a fit to few pairs that is too good to be true

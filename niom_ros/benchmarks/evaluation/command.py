@@ -1,31 +1,19 @@
 """What `niom eval` does: run benchmarks and say, draw and write how well methods did."""
 
-from collections.abc import Collection
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 import json
 from pathlib import Path
 import sys
 from typing import Any
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import NotMeasurable
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.finished import Finished
-from niom_ros.benchmarks.evaluation.finished import interval_of
-from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.methods import method_named
-from niom_ros.benchmarks.evaluation.records import data_key
-from niom_ros.benchmarks.evaluation.records import records_of
-from niom_ros.benchmarks.evaluation.records import versions
-from niom_ros.benchmarks.evaluation.report import check_folder
-from niom_ros.benchmarks.evaluation.report import write_report
-from niom_ros.benchmarks.evaluation.results import as_json
-from niom_ros.benchmarks.evaluation.results import Metrics
-from niom_ros.benchmarks.evaluation.run import default_jobs
-from niom_ros.benchmarks.evaluation.run import run
-from niom_ros.benchmarks.evaluation.run import sample
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, NotMeasurable, Record
+from niom_ros.benchmarks.evaluation.finished import Finished, interval_of
+from niom_ros.benchmarks.evaluation.methods import Method, method_named
+from niom_ros.benchmarks.evaluation.records import data_key, records_of, versions
+from niom_ros.benchmarks.evaluation.report import check_folder, write_report
+from niom_ros.benchmarks.evaluation.results import as_json, Metrics
+from niom_ros.benchmarks.evaluation.run import default_jobs, run, sample
 from niom_ros.benchmarks.evaluation.suites.abstain import AbstainBenchmark
 from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark
 from niom_ros.benchmarks.evaluation.suites.kinds import KindsBenchmark
@@ -38,8 +26,7 @@ from niom_ros.benchmarks.evaluation.suites.tmc import TmcBenchmark
 from niom_ros.benchmarks.evaluation.suites.tracking import TrackingBenchmark
 from niom_ros.cli.match import write_bytes
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Options, Settings
 
 BENCHMARKS: tuple[type[Benchmark], ...] = (
     SketchBenchmark,

@@ -1,7 +1,6 @@
 """A picture of a film in which a reference was followed: some frames, and the errors of all."""
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 import math
 
@@ -9,32 +8,35 @@ import cv2
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.pictures import dashed_entry
-from niom_ros.benchmarks.evaluation.pictures import draw_dashed_outline
-from niom_ros.benchmarks.evaluation.pictures import LONG_DASHES
-from niom_ros.benchmarks.evaluation.pictures import TRUTH
+from niom_ros.benchmarks.evaluation.pictures import (
+    dashed_entry,
+    draw_dashed_outline,
+    LONG_DASHES,
+    TRUTH,
+)
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import in_front
-from niom_ros.pictures.lettering import banner
-from niom_ros.pictures.lettering import Colour
-from niom_ros.pictures.lettering import Entry
-from niom_ros.pictures.lettering import line_height
-from niom_ros.pictures.lettering import text_size
-from niom_ros.pictures.lettering import text_width
-from niom_ros.pictures.lettering import WHITE
-from niom_ros.pictures.lettering import write
-from niom_ros.pictures.lettering import write_plate
-from niom_ros.pictures.marks import BLUE
-from niom_ros.pictures.marks import draw_quadrangle
-from niom_ros.pictures.marks import SLATE
-from niom_ros.pictures.marks import VERMILLION
-from niom_ros.pictures.matches import empty_symbol
-from niom_ros.pictures.matches import framed
-from niom_ros.pictures.matches import Panel
-from niom_ros.pictures.matches import place_entries
-from niom_ros.pictures.matches import resized
-from niom_ros.pictures.matches import scaling
-from niom_ros.pictures.matches import symbol_area
+from niom_ros.pictures.lettering import (
+    banner,
+    Colour,
+    Entry,
+    line_height,
+    text_size,
+    text_width,
+    WHITE,
+    write,
+    write_plate,
+)
+from niom_ros.pictures.marks import BLUE, draw_quadrangle, SLATE, VERMILLION
+from niom_ros.pictures.matches import (
+    empty_symbol,
+    framed,
+    Panel,
+    place_entries,
+    resized,
+    scaling,
+    symbol_area,
+)
 
 COLUMNS, ROWS = 4, 2
 FRAME_WIDTH = 320

@@ -1,19 +1,13 @@
 """A benchmark that was worked through, and how its numbers are written for people."""
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 import math
 from typing import Any
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.reporting.glossary import main_metrics
-from niom_ros.benchmarks.evaluation.reporting.glossary import Meaning
-from niom_ros.benchmarks.evaluation.reporting.glossary import meaning
+from niom_ros.benchmarks.evaluation.reporting.glossary import main_metrics, Meaning, meaning
 from niom_ros.benchmarks.evaluation.results import Metrics
 
 MINUS = '\u2212'

@@ -1,8 +1,6 @@
 """How far a measured number could be off, from drawing the tested pictures again and again."""
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 import math
 from typing import TypeVar
 

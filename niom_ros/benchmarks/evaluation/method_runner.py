@@ -1,24 +1,17 @@
 """Where methods are tried: the networks, and what they saw in the last pictures."""
 
 from collections import OrderedDict
-from collections.abc import Callable
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from niom_ros.benchmarks.classical import ClassicalMatcher
 from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.core.settings import choose_device
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import choose_device, Settings, SettingsError
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import Evidence
-from niom_ros.matching.geometry import examine
-from niom_ros.matching.geometry import implausibility
+from niom_ros.matching.geometry import Box, Evidence, examine, implausibility
 from niom_ros.matching.looks import Look
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline

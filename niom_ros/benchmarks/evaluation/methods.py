@@ -4,14 +4,10 @@ A name is a preset, and after an @ the networks to use it with: `sew`, `sew@disk
 `plain@superpoint+superglue`. Or it is what a user would otherwise pick: `sift`, `orb`.
 """
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import EXTRACTORS
-from niom_ros.core.settings import MATCHERS
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import EXTRACTORS, MATCHERS, Options, Settings
 
 # What each preset changes: weighting, pairing, and how drawings are found.
 PRESETS: dict[str, tuple[str, str, str] | None] = {

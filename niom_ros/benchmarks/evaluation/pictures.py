@@ -6,36 +6,35 @@ from dataclasses import replace
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.method_runner import Answer
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.suites.answers import error_of
-from niom_ros.benchmarks.evaluation.suites.answers import WRONG
+from niom_ros.benchmarks.evaluation.suites.answers import error_of, WRONG
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import in_front
-from niom_ros.pictures.lettering import banner
-from niom_ros.pictures.lettering import Colour
-from niom_ros.pictures.lettering import Entry
-from niom_ros.pictures.marks import BLACK
-from niom_ros.pictures.marks import BLUE
-from niom_ros.pictures.marks import draw_arrow_head
-from niom_ros.pictures.marks import draw_quadrangle
-from niom_ros.pictures.marks import GREY
-from niom_ros.pictures.marks import PURPLE
-from niom_ros.pictures.marks import SLATE
-from niom_ros.pictures.marks import VERMILLION
-from niom_ros.pictures.marks import whole
-from niom_ros.pictures.matches import arrange
-from niom_ros.pictures.matches import draw_correspondences
-from niom_ros.pictures.matches import empty_symbol
-from niom_ros.pictures.matches import framed
-from niom_ros.pictures.matches import match_entries
-from niom_ros.pictures.matches import name_sides
-from niom_ros.pictures.matches import Panel
-from niom_ros.pictures.matches import place_entries
-from niom_ros.pictures.matches import status_banner
-from niom_ros.pictures.matches import symbol_area
+from niom_ros.pictures.lettering import banner, Colour, Entry
+from niom_ros.pictures.marks import (
+    BLACK,
+    BLUE,
+    draw_arrow_head,
+    draw_quadrangle,
+    GREY,
+    PURPLE,
+    SLATE,
+    VERMILLION,
+    whole,
+)
+from niom_ros.pictures.matches import (
+    arrange,
+    draw_correspondences,
+    empty_symbol,
+    framed,
+    match_entries,
+    name_sides,
+    Panel,
+    place_entries,
+    status_banner,
+    symbol_area,
+)
 from niom_ros.semantics.heat_maps import Area
 
 MAX_WIDTH = 1000

@@ -5,8 +5,7 @@ a number in it: data, seed, settings, code, weights and versions. So a record is
 a run with one more method or a larger --limit measures only what is new.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 import hashlib
@@ -15,20 +14,16 @@ from importlib.metadata import version as package_version
 import json
 from pathlib import Path
 import platform
-from typing import Any
-from typing import TextIO
+from typing import Any, TextIO
 
 import niom_ros
 from niom_ros.benchmarks.cache import cache_folder
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Record
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.core.errors import UserError
 from niom_ros.core.installation import version
-from niom_ros.core.settings import choose_device
-from niom_ros.core.settings import existing_file
-from niom_ros.matching.confidence import calibration_of
-from niom_ros.matching.confidence import INK
+from niom_ros.core.settings import choose_device, existing_file
+from niom_ros.matching.confidence import calibration_of, INK
 
 # What a number may depend on. Not the rest of evaluation: summing up and drawing come later.
 MEASURING_CODE = (

@@ -1,8 +1,6 @@
 """The report of `niom eval`: a page with tables, plots, and the best and worst pairs."""
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 import hashlib
@@ -14,32 +12,23 @@ import shlex
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.finished import Finished
-from niom_ros.benchmarks.evaluation.finished import is_number
-from niom_ros.benchmarks.evaluation.finished import short
+from niom_ros.benchmarks.evaluation.benchmark import Case, Record
+from niom_ros.benchmarks.evaluation.finished import Finished, is_number, short
 from niom_ros.benchmarks.evaluation.method_runner import Workbench
 from niom_ros.benchmarks.evaluation.reporting.charts import plots
-from niom_ros.benchmarks.evaluation.reporting.glossary import ERROR_NAMES
-from niom_ros.benchmarks.evaluation.reporting.glossary import ERROR_UNITS
-from niom_ros.benchmarks.evaluation.reporting.glossary import spaced
-from niom_ros.benchmarks.evaluation.reporting.markup import Content
-from niom_ros.benchmarks.evaluation.reporting.markup import element
-from niom_ros.benchmarks.evaluation.reporting.markup import joined
-from niom_ros.benchmarks.evaluation.reporting.markup import Markup
-from niom_ros.benchmarks.evaluation.reporting.page import facts
-from niom_ros.benchmarks.evaluation.reporting.page import GENERATOR
-from niom_ros.benchmarks.evaluation.reporting.page import page
-from niom_ros.benchmarks.evaluation.reporting.page import table
+from niom_ros.benchmarks.evaluation.reporting.glossary import ERROR_NAMES, ERROR_UNITS, spaced
+from niom_ros.benchmarks.evaluation.reporting.markup import Content, element, joined, Markup
+from niom_ros.benchmarks.evaluation.reporting.page import facts, GENERATOR, page, table
 from niom_ros.benchmarks.evaluation.reporting.plots import Style
-from niom_ros.benchmarks.evaluation.reporting.tables import ahead
-from niom_ros.benchmarks.evaluation.reporting.tables import best_methods
-from niom_ros.benchmarks.evaluation.reporting.tables import difference_table
-from niom_ros.benchmarks.evaluation.reporting.tables import full_table
-from niom_ros.benchmarks.evaluation.reporting.tables import main_table
-from niom_ros.benchmarks.evaluation.reporting.tables import NOT_MEASURED
-from niom_ros.benchmarks.evaluation.reporting.tables import number_cell
+from niom_ros.benchmarks.evaluation.reporting.tables import (
+    ahead,
+    best_methods,
+    difference_table,
+    full_table,
+    main_table,
+    NOT_MEASURED,
+    number_cell,
+)
 from niom_ros.benchmarks.evaluation.run import new_workbench
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError

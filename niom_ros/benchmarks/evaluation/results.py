@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.intervals import bootstrap
-from niom_ros.benchmarks.evaluation.intervals import interval
-from niom_ros.benchmarks.evaluation.intervals import paired_difference
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Record
+from niom_ros.benchmarks.evaluation.intervals import bootstrap, interval, paired_difference
 
 Metrics = dict[str, float | list[float] | None]
 """Each metric, and as NAME_ci the interval in which 95 of 100 such samples would have it."""

@@ -1,7 +1,6 @@
 """Working through a benchmark: what is known already is not measured again."""
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 import multiprocessing
 from multiprocessing.process import BaseProcess
@@ -18,16 +17,13 @@ import traceback
 import cv2
 import torch
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.method_runner import Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.records import Records
 from niom_ros.core.errors import UserError
 from niom_ros.core.progress_line import LiveLine
-from niom_ros.core.settings import choose_device
-from niom_ros.core.settings import default_threads
+from niom_ros.core.settings import choose_device, default_threads
 
 BAR_WIDTH = 30
 LINE_SECONDS = 60  # how often a line is written where no terminal shows a bar

@@ -1,7 +1,6 @@
 """What `niom bench` does: measure, print and write how fast everything is."""
 
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 import json
@@ -13,19 +12,15 @@ import torch
 
 from niom_ros.benchmarks.speed.comparison import compare
 from niom_ros.benchmarks.speed.drawing import measure_drawing
-from niom_ros.benchmarks.speed.findings import Findings
-from niom_ros.benchmarks.speed.findings import KEYS
+from niom_ros.benchmarks.speed.findings import Findings, KEYS
 from niom_ros.benchmarks.speed.growth import measure_growth
-from niom_ros.benchmarks.speed.machine import machine
-from niom_ros.benchmarks.speed.machine import why_not_idle
+from niom_ros.benchmarks.speed.machine import machine, why_not_idle
 from niom_ros.benchmarks.speed.tracking import measure_tracking
-from niom_ros.benchmarks.speed.views import named
-from niom_ros.benchmarks.speed.views import Size
+from niom_ros.benchmarks.speed.views import named, Size
 from niom_ros.cli.match import write_bytes
 from niom_ros.core.errors import UserError
 from niom_ros.core.progress_line import LiveLine
-from niom_ros.core.settings import default_threads
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import default_threads, Settings
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.models.store import ModelStore
 

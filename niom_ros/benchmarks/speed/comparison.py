@@ -1,38 +1,22 @@
 """The stream against itself without weights, the loop over pairs, and what others offer."""
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from niom_ros.benchmarks.speed.counting import reference_work
-from niom_ros.benchmarks.speed.findings import Findings
-from niom_ros.benchmarks.speed.findings import milliseconds
-from niom_ros.benchmarks.speed.findings import spread
-from niom_ros.benchmarks.speed.findings import Table
-from niom_ros.benchmarks.speed.matcher_speedup import agreement
-from niom_ros.benchmarks.speed.matcher_speedup import EagerMatcher
+from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
+from niom_ros.benchmarks.speed.matcher_speedup import agreement, EagerMatcher
 from niom_ros.benchmarks.speed.pair_loop import PairLoop
-from niom_ros.benchmarks.speed.peers import load_peers
-from niom_ros.benchmarks.speed.peers import PEERS
+from niom_ros.benchmarks.speed.peers import load_peers, PEERS
 from niom_ros.benchmarks.speed.stream import Stream
-from niom_ros.benchmarks.speed.timing import in_turn
-from niom_ros.benchmarks.speed.timing import Lap
-from niom_ros.benchmarks.speed.timing import seconds_of
-from niom_ros.benchmarks.speed.timing import Spread
-from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.benchmarks.speed.views import demo_views
-from niom_ros.benchmarks.speed.views import named
-from niom_ros.benchmarks.speed.views import Size
-from niom_ros.benchmarks.speed.views import stage_names
+from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of, Spread
+from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size, stage_names
 from niom_ros.core.settings import Settings
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.models.store import ModelStore
-from niom_ros.simulation.virtual_scene import DEMO_PHOTO
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import View
+from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 
 STREAM_SEW = 'stream with SEW'
 STREAM = 'stream without SEW'

@@ -1,13 +1,10 @@
 """Counts what of a reference is computed again while a stream runs: nothing should be."""
 
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import contextmanager
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, ExitStack
 from typing import Any
 
-from niom_ros.benchmarks.speed.findings import Findings
-from niom_ros.benchmarks.speed.findings import Table
+from niom_ros.benchmarks.speed.findings import Findings, Table
 from niom_ros.benchmarks.speed.stream import Stream
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers import LightGlueMatcher

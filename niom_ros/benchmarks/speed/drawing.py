@@ -2,17 +2,12 @@
 
 from collections.abc import Callable
 
-from niom_ros.benchmarks.speed.comparison import stage_table
-from niom_ros.benchmarks.speed.comparison import stages
+from niom_ros.benchmarks.speed.comparison import stage_table, stages
 from niom_ros.benchmarks.speed.findings import Findings
 from niom_ros.benchmarks.speed.timing import in_turn
-from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.benchmarks.speed.views import demo_views
-from niom_ros.benchmarks.speed.views import named
-from niom_ros.benchmarks.speed.views import Size
+from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.looks import Clue
-from niom_ros.matching.looks import Look
+from niom_ros.matching.looks import Clue, Look
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.simulation.demo_sketch import demo_sketch
 

@@ -1,9 +1,7 @@
 """What a part of the bench found out: numbers for programs, tables for people."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from niom_ros.benchmarks.speed.timing import Spread

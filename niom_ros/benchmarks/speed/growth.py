@@ -1,33 +1,21 @@
 """How the cost of a frame grows with keypoints, references and objects."""
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.speed.findings import Findings
-from niom_ros.benchmarks.speed.findings import milliseconds
-from niom_ros.benchmarks.speed.findings import spread
-from niom_ros.benchmarks.speed.findings import Table
+from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
 from niom_ros.benchmarks.speed.stream import Stream
-from niom_ros.benchmarks.speed.timing import in_turn
-from niom_ros.benchmarks.speed.timing import Lap
-from niom_ros.benchmarks.speed.timing import seconds_of
-from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.benchmarks.speed.views import demo_views
-from niom_ros.benchmarks.speed.views import Size
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import Weighting
+from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of
+from niom_ros.benchmarks.speed.views import Attempt, demo_views, Size
+from niom_ros.core.settings import Options, Settings, Weighting
 from niom_ros.matching.looks import Look
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
-from niom_ros.simulation.virtual_scene import DEMO_PHOTO
-from niom_ros.simulation.virtual_scene import example_photo
+from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo
 
 KEYPOINTS = (256, 512, 1024, 2048)
 REFERENCES = (1, 2, 4, 8)

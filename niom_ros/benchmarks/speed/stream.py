@@ -1,10 +1,8 @@
 """The stream: a reference that was prepared once, sought in one frame after the other."""
 
 from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.core.settings import Options
-from niom_ros.core.settings import Weighting
-from niom_ros.matching.looks import Clue
-from niom_ros.matching.looks import Look
+from niom_ros.core.settings import Options, Weighting
+from niom_ros.matching.looks import Clue, Look
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.reference import Reference
 from niom_ros.simulation.virtual_scene import View

@@ -1,12 +1,9 @@
 """Taking the time of several tasks in turn, so that what disturbs the machine disturbs all."""
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 import time
-from typing import Generic
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 

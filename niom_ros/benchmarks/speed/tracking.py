@@ -6,25 +6,13 @@ from dataclasses import asdict
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.speed.findings import Findings
-from niom_ros.benchmarks.speed.findings import milliseconds
-from niom_ros.benchmarks.speed.findings import spread
-from niom_ros.benchmarks.speed.findings import Table
+from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
 from niom_ros.benchmarks.speed.stream import Stream
-from niom_ros.benchmarks.speed.timing import in_turn
-from niom_ros.benchmarks.speed.timing import seconds_of
-from niom_ros.benchmarks.speed.timing import Spread
-from niom_ros.benchmarks.speed.views import demo_views
-from niom_ros.benchmarks.speed.views import named
-from niom_ros.benchmarks.speed.views import Size
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
+from niom_ros.benchmarks.speed.timing import in_turn, seconds_of, Spread
+from niom_ros.benchmarks.speed.views import demo_views, named, Size
+from niom_ros.matching.geometry import Box, corner_error, Status, Verdict
 from niom_ros.matching.pipeline import Pipeline
-from niom_ros.simulation.virtual_scene import DEMO_PHOTO
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import View
+from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 from niom_ros.tracking.track import FullMatch
 from niom_ros.tracking.tracker import Tracker
 

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 import time
 
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import Box, corner_error
 from niom_ros.matching.looks import Look
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.simulation.virtual_scene import DEMO_PHOTO
-from niom_ros.simulation.virtual_scene import DEMO_SURROUNDINGS
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import View
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.simulation.virtual_scene import (
+    DEMO_PHOTO,
+    DEMO_SURROUNDINGS,
+    example_photo,
+    View,
+    VirtualScene,
+)
 
 BEGINNING = 8.0  # seconds of the virtual camera's way
 STEP = 0.4  # seconds from one view to the next

@@ -7,8 +7,7 @@ import numpy as np
 
 from niom_ros.images.pages.arrows import find_dimensions
 from niom_ros.images.pages.centre_lines import find_centre_lines
-from niom_ros.images.pages.line_work import Kind
-from niom_ros.images.pages.line_work import Piece
+from niom_ros.images.pages.line_work import Kind, Piece
 from niom_ros.images.pages.sheet import find_sheet
 from niom_ros.images.pages.texts import find_drawn_texts
 

@@ -4,16 +4,14 @@ What gives a dimension line away is what it ends in: arrow heads, filled, outlin
 strokes, or oblique ticks. All lengths are fractions of the longer side of the page.
 """
 
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from niom_ros.images.pages.line_work import Kind
-from niom_ros.images.pages.line_work import Piece
+from niom_ros.images.pages.line_work import Kind, Piece
 
 SHORTEST_HEAD, LONGEST_HEAD = 0.002, 0.05
 LONGEST_HEAD_ON_LINE = 0.45  # of the length of its line

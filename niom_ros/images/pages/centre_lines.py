@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from niom_ros.images.pages.line_work import Kind
-from niom_ros.images.pages.line_work import Piece
+from niom_ros.images.pages.line_work import Kind, Piece
 
 DASH_DOT = 4  # lengths after which the pattern repeats; that of a hidden edge has 2
 LONGEST_DASH = 0.12

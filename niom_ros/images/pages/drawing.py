@@ -4,16 +4,11 @@ import math
 import os
 from typing import BinaryIO
 
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.decoding import MAX_PIXELS
-from niom_ros.images.decoding import reason
-from niom_ros.images.pages.annotations import Annotations
-from niom_ros.images.pages.annotations import find_annotations
-from niom_ros.images.pages.pdf import pdf_page
-from niom_ros.images.pages.pdf import PdfPage
+from niom_ros.images.decoding import ImageError, MAX_PIXELS, reason
+from niom_ros.images.pages.annotations import Annotations, find_annotations
+from niom_ros.images.pages.pdf import pdf_page, PdfPage
 from niom_ros.images.pages.reading import ReferencePicture
-from niom_ros.images.pages.svg import svg_page
-from niom_ros.images.pages.svg import SvgPage
+from niom_ros.images.pages.svg import svg_page, SvgPage
 
 LONGER_SIDE = 1600  # pixels of a page whose resolution nobody chose
 LARGEST_PDF = 200_000_000  # bytes

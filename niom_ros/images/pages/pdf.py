@@ -1,7 +1,6 @@
 """Pages of PDF files: what is drawn on them, and pictures of them without a part of it."""
 
-from collections.abc import Iterator
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 import ctypes
 from dataclasses import dataclass
@@ -11,12 +10,8 @@ import numpy as np
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.decoding import reason
-from niom_ros.images.pages.line_work import Kind
-from niom_ros.images.pages.line_work import Piece
-from niom_ros.images.pages.line_work import shapes_of
-from niom_ros.images.pages.line_work import SubPath
+from niom_ros.images.decoding import ImageError, reason
+from niom_ros.images.pages.line_work import Kind, Piece, shapes_of, SubPath
 
 POINTS_PER_INCH = 72
 MOST_OBJECTS = 500_000

@@ -11,13 +11,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.decoding import read_image_from
-from niom_ros.images.decoding import reason
-from niom_ros.images.safe_open import AllowedFolders
-from niom_ros.images.safe_open import FileForbidden
-from niom_ros.images.safe_open import FileRefused
-from niom_ros.images.safe_open import opened_file
+from niom_ros.images.decoding import ImageError, read_image_from, reason
+from niom_ros.images.safe_open import AllowedFolders, FileForbidden, FileRefused, opened_file
 
 DEADLINE = 30.0  # seconds for a page
 READER = ('-m', 'niom_ros.images.pages.child')

@@ -4,14 +4,12 @@ All lengths are fractions of the longer side of the page.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
 
-from niom_ros.images.pages.line_work import Kind
-from niom_ros.images.pages.line_work import Piece
+from niom_ros.images.pages.line_work import Kind, Piece
 
 TOUCH = 0.004
 MARGIN = 0.16  # of the width or height: where the sides of a frame lie

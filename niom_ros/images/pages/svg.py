@@ -4,8 +4,7 @@ A file is never trusted to name another one: nothing but the file itself is read
 """
 
 from base64 import b64decode
-from collections.abc import Mapping
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from copy import deepcopy
 from dataclasses import dataclass
 import re
@@ -16,15 +15,9 @@ from xml.parsers import expat
 import numpy as np
 import resvg_py
 
-from niom_ros.images.decoding import decode_image
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.decoding import MAX_PIXELS
-from niom_ros.images.decoding import reason
+from niom_ros.images.decoding import decode_image, ImageError, MAX_PIXELS, reason
 from niom_ros.images.pages import svg_paths
-from niom_ros.images.pages.line_work import Kind
-from niom_ros.images.pages.line_work import Piece
-from niom_ros.images.pages.line_work import shapes_of
-from niom_ros.images.pages.line_work import SubPath
+from niom_ros.images.pages.line_work import Kind, Piece, shapes_of, SubPath
 
 SVG = '{http://www.w3.org/2000/svg}'
 PIXELS_PER_INCH = 96

@@ -1,7 +1,6 @@
 """The small languages inside of SVG attributes: path data, transforms, lengths, style sheets."""
 
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 import math
 import re

@@ -3,8 +3,7 @@
 All lengths are fractions of the longer side of the page.
 """
 
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -13,8 +12,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from niom_ros.images.pages.line_work import Kind
-from niom_ros.images.pages.line_work import Piece
+from niom_ros.images.pages.line_work import Kind, Piece
 
 TALLEST_LETTER = 0.035
 SMALLEST_LETTER = 0.003

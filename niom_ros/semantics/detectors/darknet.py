@@ -1,7 +1,6 @@
 """YOLOv4-tiny, and any network of that family, rebuilt in torch from its darknet files."""
 
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,7 @@ from torch import nn
 
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.detectors.yolo import YoloDetector
-from niom_ros.semantics.detectors.yolo import YoloHead
-from niom_ros.semantics.detectors.yolo import YoloNetwork
+from niom_ros.semantics.detectors.yolo import YoloDetector, YoloHead, YoloNetwork
 
 Section = dict[str, str]
 

@@ -10,9 +10,7 @@ import numpy as np
 import torch
 
 from niom_ros.semantics.cam import CLOSED_FORM
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.heat_maps import Frame
-from niom_ros.semantics.heat_maps import HeatMap
+from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 
 MOST_OBJECTS = 20

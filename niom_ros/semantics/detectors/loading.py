@@ -2,11 +2,9 @@
 
 import torch
 
-from niom_ros.core.settings import Settings
-from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.detectors.grid_detector import Detector
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions
+from niom_ros.semantics.detectors.grid_detector import Detector, DetectorOptions
 
 
 def load_detector(settings: Settings, store: ModelStore, device: torch.device) -> Detector | None:

@@ -21,11 +21,8 @@ only the cell in the middle of an object claims it.
 """
 
 import ast
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -34,19 +31,17 @@ import numpy as np
 import onnxruntime
 import torch
 
-from niom_ros.core.settings import existing_file
-from niom_ros.core.settings import SettingsError
+from niom_ros.core.settings import existing_file, SettingsError
 from niom_ros.semantics.cam import CLOSED_FORM
-from niom_ros.semantics.detectors.grid_detector import corners_of
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.detectors.grid_detector import GridDetector
-from niom_ros.semantics.detectors.grid_detector import Letterbox
-from niom_ros.semantics.detectors.grid_detector import Level
-from niom_ros.semantics.detectors.grid_detector import Look
-from niom_ros.semantics.detectors.yolo import anchored_boxes
-from niom_ros.semantics.detectors.yolo import Anchors
-from niom_ros.semantics.detectors.yolo import FIRST_CLASS
-from niom_ros.semantics.detectors.yolo import squared_growth
+from niom_ros.semantics.detectors.grid_detector import (
+    corners_of,
+    DetectorOptions,
+    GridDetector,
+    Letterbox,
+    Level,
+    Look,
+)
+from niom_ros.semantics.detectors.yolo import anchored_boxes, Anchors, FIRST_CLASS, squared_growth
 
 CAN_READ = (
     'readable are YOLOs whose output is 1 x boxes x numbers or 1 x numbers x boxes with boxes '

@@ -18,13 +18,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from niom_ros.core.settings import existing_file
-from niom_ros.core.settings import SettingsError
-from niom_ros.semantics.detectors.grid_detector import Candidate
-from niom_ros.semantics.detectors.grid_detector import corners_of
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.detectors.grid_detector import Level
-from niom_ros.semantics.detectors.grid_detector import Look
+from niom_ros.core.settings import existing_file, SettingsError
+from niom_ros.semantics.detectors.grid_detector import (
+    Candidate,
+    corners_of,
+    DetectorOptions,
+    Level,
+    Look,
+)
 from niom_ros.semantics.detectors.yolo import TorchDetector
 
 USUAL_SIDE = 640  # of the input where the model does not say

@@ -1,22 +1,21 @@
 """What the detectors of the YOLO family have in common."""
 
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from niom_ros.semantics.cam import cells_of
-from niom_ros.semantics.cam import CLOSED_FORM
-from niom_ros.semantics.cam import library_cam
-from niom_ros.semantics.detectors.grid_detector import Candidate
-from niom_ros.semantics.detectors.grid_detector import corners_of
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.detectors.grid_detector import GridDetector
-from niom_ros.semantics.detectors.grid_detector import Letterbox
-from niom_ros.semantics.detectors.grid_detector import Level
-from niom_ros.semantics.detectors.grid_detector import Look
+from niom_ros.semantics.cam import cells_of, CLOSED_FORM, library_cam
+from niom_ros.semantics.detectors.grid_detector import (
+    Candidate,
+    corners_of,
+    DetectorOptions,
+    GridDetector,
+    Letterbox,
+    Level,
+    Look,
+)
 
 FIRST_CLASS = 5  # of the numbers for an anchor: x, y, width, height, whether there is an object
 

@@ -11,15 +11,16 @@ import torch
 from torch import nn
 from torch.nn.functional import conv2d
 
-from niom_ros.models.foreign_pickle import load_foreign_pickle
-from niom_ros.models.foreign_pickle import tensors_of
+from niom_ros.models.foreign_pickle import load_foreign_pickle, tensors_of
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.detectors.yolo import FIRST_CLASS
-from niom_ros.semantics.detectors.yolo import squared_growth
-from niom_ros.semantics.detectors.yolo import YoloDetector
-from niom_ros.semantics.detectors.yolo import YoloHead
-from niom_ros.semantics.detectors.yolo import YoloNetwork
+from niom_ros.semantics.detectors.yolo import (
+    FIRST_CLASS,
+    squared_growth,
+    YoloDetector,
+    YoloHead,
+    YoloNetwork,
+)
 
 Plan = dict[str, Any]
 

@@ -1,35 +1,32 @@
 """Which plots the report has, and what they show."""
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import math
 import re
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.finished import Finished
-from niom_ros.benchmarks.evaluation.finished import interval_of
-from niom_ros.benchmarks.evaluation.finished import number
-from niom_ros.benchmarks.evaluation.finished import written
+from niom_ros.benchmarks.evaluation.benchmark import Case, Record
+from niom_ros.benchmarks.evaluation.finished import Finished, interval_of, number, written
 from niom_ros.benchmarks.evaluation.metrics import acceptance_curve
-from niom_ros.benchmarks.evaluation.reporting.glossary import DEGREES
-from niom_ros.benchmarks.evaluation.reporting.glossary import ERROR_NAMES
-from niom_ros.benchmarks.evaluation.reporting.glossary import ERROR_UNITS
-from niom_ros.benchmarks.evaluation.reporting.glossary import spaced
-from niom_ros.benchmarks.evaluation.reporting.markup import element
-from niom_ros.benchmarks.evaluation.reporting.markup import joined
-from niom_ros.benchmarks.evaluation.reporting.markup import Markup
-from niom_ros.benchmarks.evaluation.reporting.plots import Axis
-from niom_ros.benchmarks.evaluation.reporting.plots import curve_plot
-from niom_ros.benchmarks.evaluation.reporting.plots import Dot
-from niom_ros.benchmarks.evaluation.reporting.plots import dot_plot
-from niom_ros.benchmarks.evaluation.reporting.plots import DotRow
-from niom_ros.benchmarks.evaluation.reporting.plots import Line
-from niom_ros.benchmarks.evaluation.reporting.plots import round_end
-from niom_ros.benchmarks.evaluation.reporting.plots import Style
-from niom_ros.benchmarks.evaluation.reporting.plots import swatch
+from niom_ros.benchmarks.evaluation.reporting.glossary import (
+    DEGREES,
+    ERROR_NAMES,
+    ERROR_UNITS,
+    spaced,
+)
+from niom_ros.benchmarks.evaluation.reporting.markup import element, joined, Markup
+from niom_ros.benchmarks.evaluation.reporting.plots import (
+    Axis,
+    curve_plot,
+    Dot,
+    dot_plot,
+    DotRow,
+    Line,
+    round_end,
+    Style,
+    swatch,
+)
 from niom_ros.benchmarks.evaluation.results import Metrics
 from niom_ros.benchmarks.evaluation.suites.answers import WRONG
 

@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-from niom_ros.benchmarks.evaluation.reporting.markup import Content
-from niom_ros.benchmarks.evaluation.reporting.markup import element
-from niom_ros.benchmarks.evaluation.reporting.markup import joined
-from niom_ros.benchmarks.evaluation.reporting.markup import Markup
+from niom_ros.benchmarks.evaluation.reporting.markup import Content, element, joined, Markup
 
 GENERATOR = 'niom eval'
 

@@ -4,15 +4,12 @@ No meaning hangs on colour alone: each method also has a mark and a way of dashi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 import math
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.reporting.markup import element
-from niom_ros.benchmarks.evaluation.reporting.markup import joined
-from niom_ros.benchmarks.evaluation.reporting.markup import Markup
+from niom_ros.benchmarks.evaluation.reporting.markup import element, joined, Markup
 
 WIDTH = 440  # of the drawing; the page scales it
 LETTER = 8.4  # the width of a letter in fonts that are wide

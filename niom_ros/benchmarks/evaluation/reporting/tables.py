@@ -2,21 +2,11 @@
 
 from collections.abc import Mapping
 
-from niom_ros.benchmarks.evaluation.finished import Finished
-from niom_ros.benchmarks.evaluation.finished import interval_of
-from niom_ros.benchmarks.evaluation.finished import MINUS
-from niom_ros.benchmarks.evaluation.finished import number
-from niom_ros.benchmarks.evaluation.finished import written
-from niom_ros.benchmarks.evaluation.reporting.glossary import LESS
-from niom_ros.benchmarks.evaluation.reporting.glossary import Meaning
-from niom_ros.benchmarks.evaluation.reporting.glossary import NEITHER
-from niom_ros.benchmarks.evaluation.reporting.markup import element
-from niom_ros.benchmarks.evaluation.reporting.markup import joined
-from niom_ros.benchmarks.evaluation.reporting.markup import Markup
-from niom_ros.benchmarks.evaluation.reporting.page import facts
-from niom_ros.benchmarks.evaluation.reporting.page import table
-from niom_ros.benchmarks.evaluation.reporting.plots import Style
-from niom_ros.benchmarks.evaluation.reporting.plots import swatch
+from niom_ros.benchmarks.evaluation.finished import Finished, interval_of, MINUS, number, written
+from niom_ros.benchmarks.evaluation.reporting.glossary import LESS, Meaning, NEITHER
+from niom_ros.benchmarks.evaluation.reporting.markup import element, joined, Markup
+from niom_ros.benchmarks.evaluation.reporting.page import facts, table
+from niom_ros.benchmarks.evaluation.reporting.plots import Style, swatch
 from niom_ros.benchmarks.evaluation.results import Metrics
 
 NOT_MEASURED = element('span', 'not measured', class_='missing')

@@ -3,9 +3,7 @@
 What such caution costs is measured as well, on the true pairs of homography and sketch.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 import hashlib
 from pathlib import Path
@@ -13,36 +11,36 @@ import random
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import of_group
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.benchmark import share
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.benchmarks.evaluation.suites import homography
-from niom_ros.benchmarks.evaluation.suites.answers import answer_record
-from niom_ros.benchmarks.evaluation.suites.answers import error_or_infinity
-from niom_ros.benchmarks.evaluation.suites.answers import WRONG
-from niom_ros.benchmarks.evaluation.suites.answers import wrong_share
-from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark
-from niom_ros.benchmarks.evaluation.suites.homography import HomographyCase
+from niom_ros.benchmarks.evaluation.suites.answers import (
+    answer_record,
+    error_or_infinity,
+    WRONG,
+    wrong_share,
+)
+from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark, HomographyCase
 from niom_ros.benchmarks.evaluation.suites.kinds import PACS
 from niom_ros.benchmarks.evaluation.suites.manual import IKEA
-from niom_ros.benchmarks.evaluation.suites.scenes import CARTUCHO
-from niom_ros.benchmarks.evaluation.suites.scenes import labels_of
-from niom_ros.benchmarks.evaluation.suites.scenes import read_labels
-from niom_ros.benchmarks.evaluation.suites.scenes import read_voc
-from niom_ros.benchmarks.evaluation.suites.scenes import VOC
-from niom_ros.benchmarks.evaluation.suites.sketch import BSDS
-from niom_ros.benchmarks.evaluation.suites.sketch import drawing_of
-from niom_ros.benchmarks.evaluation.suites.sketch import series_of
-from niom_ros.benchmarks.evaluation.suites.sketch import SketchBenchmark
-from niom_ros.benchmarks.evaluation.suites.sketch import SketchCase
-from niom_ros.benchmarks.evaluation.suites.sketch import STANDARD
+from niom_ros.benchmarks.evaluation.suites.scenes import (
+    CARTUCHO,
+    labels_of,
+    read_labels,
+    read_voc,
+    VOC,
+)
+from niom_ros.benchmarks.evaluation.suites.sketch import (
+    BSDS,
+    drawing_of,
+    series_of,
+    SketchBenchmark,
+    SketchCase,
+    STANDARD,
+)
 from niom_ros.images.decoding import read_image
 
 IMAGENET = 'scenes/imagenet'

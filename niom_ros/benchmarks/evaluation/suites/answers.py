@@ -3,10 +3,8 @@
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.method_runner import Answer
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.geometry import in_front
+from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture
+from niom_ros.matching.geometry import corner_error, in_front
 
 WRONG = 20.0  # pixels of mean corner error from which an answer misleads
 

@@ -4,11 +4,8 @@ How long a full match takes decides how long a track runs without being correcte
 it would be another time, so here it is a fixed one.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -20,8 +17,7 @@ from niom_ros.core.settings import Limits
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.geometry import Box
 from niom_ros.simulation.virtual_scene import VirtualScene
-from niom_ros.tracking.track import FullMatch
-from niom_ros.tracking.track import Tracked
+from niom_ros.tracking.track import FullMatch, Tracked
 from niom_ros.tracking.tracker import Tracker
 
 FRAME_RATE = 30.0  # Hz, of the virtual camera

@@ -1,24 +1,22 @@
 """homography: flat scenes from other places, at other zooms and in other light."""
 
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import error_auc
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.answers import answer_record
-from niom_ros.benchmarks.evaluation.suites.answers import error_or_infinity
-from niom_ros.benchmarks.evaluation.suites.answers import wrong_share
+from niom_ros.benchmarks.evaluation.suites.answers import (
+    answer_record,
+    error_or_infinity,
+    wrong_share,
+)
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
 

@@ -1,27 +1,20 @@
 """kinds: matches between a sketch and a photo of another object of its kind should fall on it."""
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 import random
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import of_group
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.benchmark import share
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.benchmarks.evaluation.suites.scenes import overlap
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
-from niom_ros.models.store import ModelStore
-from niom_ros.models.store import State
+from niom_ros.models.store import ModelStore, State
 from niom_ros.semantics.heat_maps import Area
 
 PACS = 'drawing/pacs'

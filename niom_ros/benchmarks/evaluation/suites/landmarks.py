@@ -1,9 +1,6 @@
 """landmarks: points marked on one face or animal, carried to another one by the matches."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 import json
@@ -14,12 +11,8 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.method_runner import Answer
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
+from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import share_within
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
@@ -28,21 +21,11 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import GuideOptions
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.features import SMALLEST_SIDE
-from niom_ros.matching.geometry import Box
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.geometry import Verdict
-from niom_ros.pictures.lettering import Entry
-from niom_ros.pictures.lettering import legend
-from niom_ros.pictures.lettering import SKY
-from niom_ros.pictures.marks import draw_diamond
-from niom_ros.pictures.marks import draw_dot
-from niom_ros.pictures.marks import draw_line
-from niom_ros.pictures.marks import whole
-from niom_ros.pictures.matches import arrange
-from niom_ros.pictures.matches import empty_symbol
-from niom_ros.pictures.matches import stacked
-from niom_ros.stream.landmarks import Landmark
-from niom_ros.stream.landmarks import place_landmarks
+from niom_ros.matching.geometry import Box, Status, Verdict
+from niom_ros.pictures.lettering import Entry, legend, SKY
+from niom_ros.pictures.marks import draw_diamond, draw_dot, draw_line, whole
+from niom_ros.pictures.matches import arrange, empty_symbol, stacked
+from niom_ros.stream.landmarks import Landmark, place_landmarks
 
 FACES = 'keypoints/dlib_faces'
 WILLOW = 'keypoints/willow'

@@ -1,8 +1,6 @@
 """manual: drawings of assembly manuals, to be found where a camera sees them on paper."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 import random
@@ -10,30 +8,28 @@ import random
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import of_group
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.benchmark import share
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.answers import answer_record
-from niom_ros.benchmarks.evaluation.suites.answers import error_or_infinity
-from niom_ros.benchmarks.evaluation.suites.answers import wrong_share
-from niom_ros.benchmarks.evaluation.suites.paper import fitted
-from niom_ros.benchmarks.evaluation.suites.paper import FRAME
-from niom_ros.benchmarks.evaluation.suites.paper import on_white
-from niom_ros.benchmarks.evaluation.suites.paper import photographed
-from niom_ros.benchmarks.evaluation.suites.paper import placed
-from niom_ros.benchmarks.evaluation.suites.paper import sheet_of
-from niom_ros.benchmarks.evaluation.suites.paper import thickened
-from niom_ros.benchmarks.evaluation.suites.paper import view_of_page
-from niom_ros.benchmarks.evaluation.suites.paper import view_of_sheet
-from niom_ros.benchmarks.evaluation.suites.sketch import random_view
-from niom_ros.benchmarks.evaluation.suites.sketch import STANDARD
+from niom_ros.benchmarks.evaluation.suites.answers import (
+    answer_record,
+    error_or_infinity,
+    wrong_share,
+)
+from niom_ros.benchmarks.evaluation.suites.paper import (
+    fitted,
+    FRAME,
+    on_white,
+    photographed,
+    placed,
+    sheet_of,
+    thickened,
+    view_of_page,
+    view_of_sheet,
+)
+from niom_ros.benchmarks.evaluation.suites.sketch import random_view, STANDARD
 from niom_ros.images.decoding import read_image
 
 IKEA = 'drawing/ikea'

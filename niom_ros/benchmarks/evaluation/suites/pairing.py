@@ -1,8 +1,7 @@
 """pairing: of all objects of two scenes, two of the same kind should be chosen to be matched."""
 
 from collections import Counter
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -11,40 +10,27 @@ import random
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.benchmark import share
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record, share
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_area
-from niom_ros.benchmarks.evaluation.suites.scenes import labels_of
-from niom_ros.benchmarks.evaluation.suites.scenes import overlap
-from niom_ros.benchmarks.evaluation.suites.scenes import read_voc
-from niom_ros.benchmarks.evaluation.suites.scenes import VOC
+from niom_ros.benchmarks.evaluation.suites.scenes import labels_of, overlap, read_voc, VOC
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
-from niom_ros.pictures.lettering import banner
-from niom_ros.pictures.lettering import Entry
-from niom_ros.pictures.marks import BLUE
-from niom_ros.pictures.marks import draw_box
-from niom_ros.pictures.marks import draw_line
-from niom_ros.pictures.marks import PURPLE
-from niom_ros.pictures.marks import SKY
-from niom_ros.pictures.marks import VERMILLION
-from niom_ros.pictures.marks import whole
-from niom_ros.pictures.matches import arrange
-from niom_ros.pictures.matches import corners_of
-from niom_ros.pictures.matches import draw_objects
-from niom_ros.pictures.matches import empty_symbol
-from niom_ros.pictures.matches import framed
-from niom_ros.pictures.matches import name_objects
-from niom_ros.pictures.matches import name_sides
-from niom_ros.pictures.matches import symbol_area
+from niom_ros.pictures.lettering import banner, Entry
+from niom_ros.pictures.marks import BLUE, draw_box, draw_line, PURPLE, SKY, VERMILLION, whole
+from niom_ros.pictures.matches import (
+    arrange,
+    corners_of,
+    draw_objects,
+    empty_symbol,
+    framed,
+    name_objects,
+    name_sides,
+    symbol_area,
+)
 from niom_ros.semantics.objects import SeenObject
-from niom_ros.semantics.scene import MarkedObject
-from niom_ros.semantics.scene import Scene
+from niom_ros.semantics.scene import MarkedObject, Scene
 
 MOST_PAIRS = 300
 SAME_PLACE = 0.5  # overlap from which a detected box is that of a listed object

@@ -1,31 +1,24 @@
 """pose: how the camera moved between two photos of a place, clean and corrupted."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 import math
 from pathlib import Path
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import NotMeasurable
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.benchmark import share
-from niom_ros.benchmarks.evaluation.corruptions import check_name
-from niom_ros.benchmarks.evaluation.corruptions import CorruptedImages
-from niom_ros.benchmarks.evaluation.corruptions import CORRUPTIONS
-from niom_ros.benchmarks.evaluation.corruptions import LibraryMissing
-from niom_ros.benchmarks.evaluation.corruptions import seed_of
-from niom_ros.benchmarks.evaluation.corruptions import versions
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, NotMeasurable, Record, share
+from niom_ros.benchmarks.evaluation.corruptions import (
+    check_name,
+    CorruptedImages,
+    CORRUPTIONS,
+    LibraryMissing,
+    seed_of,
+    versions,
+)
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.metrics import error_auc
-from niom_ros.benchmarks.evaluation.metrics import pose_error
-from niom_ros.benchmarks.evaluation.metrics import relative_pose
+from niom_ros.benchmarks.evaluation.metrics import error_auc, pose_error, relative_pose
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image

@@ -1,7 +1,6 @@
 """sketch: a contour drawing by a person, to be found in the photo that it was drawn from."""
 
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 import math
 from pathlib import Path
@@ -11,18 +10,15 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import of_group
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.benchmark import share
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.answers import answer_record
-from niom_ros.benchmarks.evaluation.suites.answers import error_or_infinity
-from niom_ros.benchmarks.evaluation.suites.answers import wrong_share
+from niom_ros.benchmarks.evaluation.suites.answers import (
+    answer_record,
+    error_or_infinity,
+    wrong_share,
+)
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.geometry import Box

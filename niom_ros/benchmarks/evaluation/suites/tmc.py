@@ -10,12 +10,9 @@ how much. The numbers called paired follow each point of A through B and compare
 where the enlargement truly puts it.
 """
 
-from collections.abc import Iterable
-from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import dataclass
-from itertools import pairwise
-from itertools import permutations
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise, permutations
 from operator import itemgetter
 from pathlib import Path
 
@@ -23,35 +20,30 @@ import cv2
 import numpy as np
 
 from niom_ros.benchmarks.classical import ClassicalFeatures
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.metrics import chance_pck
-from niom_ros.benchmarks.evaluation.metrics import consistency
-from niom_ros.benchmarks.evaluation.metrics import nearest_distances
-from niom_ros.benchmarks.evaluation.metrics import one_hop
-from niom_ros.benchmarks.evaluation.metrics import paired_errors
-from niom_ros.benchmarks.evaluation.metrics import share_within
+from niom_ros.benchmarks.evaluation.metrics import (
+    chance_pck,
+    consistency,
+    nearest_distances,
+    one_hop,
+    paired_errors,
+    share_within,
+)
 from niom_ros.core.homographies import warp_points
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.features import Features
-from niom_ros.pictures.lettering import banner
-from niom_ros.pictures.lettering import Entry
-from niom_ros.pictures.marks import draw_dot
-from niom_ros.pictures.marks import draw_line
-from niom_ros.pictures.marks import SKY
-from niom_ros.pictures.marks import SLATE
-from niom_ros.pictures.marks import VERMILLION
-from niom_ros.pictures.marks import whole
-from niom_ros.pictures.matches import arrange
-from niom_ros.pictures.matches import empty_symbol
-from niom_ros.pictures.matches import framed
-from niom_ros.pictures.matches import MAX_LINES
-from niom_ros.pictures.matches import symbol_area
-from niom_ros.pictures.matches import write_label
+from niom_ros.pictures.lettering import banner, Entry
+from niom_ros.pictures.marks import draw_dot, draw_line, SKY, SLATE, VERMILLION, whole
+from niom_ros.pictures.matches import (
+    arrange,
+    empty_symbol,
+    framed,
+    MAX_LINES,
+    symbol_area,
+    write_label,
+)
 
 AFHQ = 'afhq'
 CLASSES = ('cat', 'dog', 'wild')

@@ -4,45 +4,36 @@ Most films are of the virtual camera and need no data. Real videos have no known
 full match of the same frame stands for it.
 """
 
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 import math
 from pathlib import Path
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark
-from niom_ros.benchmarks.evaluation.benchmark import Case
-from niom_ros.benchmarks.evaluation.benchmark import of_group
-from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.benchmark import share
-from niom_ros.benchmarks.evaluation.film_pictures import draw_film
-from niom_ros.benchmarks.evaluation.film_pictures import Moment
-from niom_ros.benchmarks.evaluation.film_pictures import thumbnail
-from niom_ros.benchmarks.evaluation.method_runner import Picture
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.film_pictures import draw_film, Moment, thumbnail
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.suites.answers import error_of
-from niom_ros.benchmarks.evaluation.suites.films import camera_film
-from niom_ros.benchmarks.evaluation.suites.films import covered_film
-from niom_ros.benchmarks.evaluation.suites.films import cut_film
-from niom_ros.benchmarks.evaluation.suites.films import cut_out
-from niom_ros.benchmarks.evaluation.suites.films import Followed
-from niom_ros.benchmarks.evaluation.suites.films import picture_film
-from niom_ros.benchmarks.evaluation.suites.films import play
-from niom_ros.benchmarks.evaluation.suites.films import Shot
-from niom_ros.benchmarks.evaluation.suites.films import Sight
-from niom_ros.benchmarks.evaluation.suites.films import video_film
+from niom_ros.benchmarks.evaluation.suites.films import (
+    camera_film,
+    covered_film,
+    cut_film,
+    cut_out,
+    Followed,
+    picture_film,
+    play,
+    Shot,
+    Sight,
+    video_film,
+)
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import GuideOptions
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.references.given import GivenReference
-from niom_ros.references.given import NamedReference
-from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.references.given import GivenReference, NamedReference
+from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 from niom_ros.stream.guide import guide
 from niom_ros.stream.recollection import Recollection
 from niom_ros.tracking.track import FullMatch
