@@ -33,10 +33,11 @@ setup:          ## build the environment (.venv, or the folder that NIOM_ENV nam
 demo: setup     ## find what a sketch shows in a simulated camera, over ROS 2
 	@"$$NIOM_ENV/bin/niom" demo $(ARGS)
 
-lint: setup     ## check style and types
+lint: setup     ## check style, types and import directions
 	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m ruff check $(CHECKED)
 	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m ruff format --check $(CHECKED)
 	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m mypy niom_ros
+	cd "$$CLONE" && "$$NIOM_ENV/bin/lint-imports" --no-cache
 
 test: lint      ## check style, types and behaviour; ARGS='-k name' chooses tests
 	cd "$$CLONE" && "$$NIOM_ENV/bin/python" -m pytest -m 'not optional' $(IN_PARALLEL) $(ARGS)

@@ -10,7 +10,8 @@ import rclpy
 from ros_client import Inbox
 from visualization_msgs.msg import Marker, MarkerArray
 
-from niom_ros.matching.geometry import Box, corner_error
+from niom_ros.core.boxes import Box
+from niom_ros.matching.geometry import corner_error
 
 FARTHEST = 6.0  # pixels that the corners of what is found may be off, on average
 

@@ -29,7 +29,8 @@ from rclpy.qos import QoSProfile
 from ros_client import ros_network, running
 from soak_client import PICTURES
 
-from niom_ros.matching.geometry import Box, corner_error, Status
+from niom_ros.core.boxes import Box
+from niom_ros.matching.geometry import corner_error, Status
 
 HERE = Path(__file__).resolve().parent
 CAMERA = (1280, 720, 30.0, 16)  # width, height, images per second, pictures of the film

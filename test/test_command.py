@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from niom_ros.cli.main import main
-from niom_ros.matching.geometry import Box, corner_error
+from niom_ros.core.boxes import Box
+from niom_ros.matching.geometry import corner_error
 from niom_ros.simulation.virtual_scene import example_photo
 
 NIOM = Path(sys.prefix) / 'bin/niom'

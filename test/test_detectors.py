@@ -12,7 +12,8 @@ from torchvision.ops import batched_nms, roi_align
 
 from niom_ros.core.settings import CAM_METHODS, choose_device, Settings, SettingsError
 from niom_ros.models.store import ModelMissing, ModelStore
-from niom_ros.semantics.detectors.darknet import Darknet, load_yolov4_tiny, parse_cfg
+from niom_ros.networks.darknet import Darknet, parse_cfg
+from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import (
     best_candidates,
     DetectorOptions,

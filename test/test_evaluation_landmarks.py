@@ -12,14 +12,15 @@ from niom_ros.benchmarks.evaluation.method_runner import Answer, evidence_of, Pi
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import landmarks
 from niom_ros.benchmarks.evaluation.suites.landmarks import Instance, LandmarksBenchmark
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box, Status, Verdict
+from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.references.landmarks import Landmark
 from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.stream.landmarks import Landmark
 
 PLAIN = method_named('plain', Settings(device='cpu', max_keypoints=512), Options())
 SIZE = 400, 300  # of both pictures

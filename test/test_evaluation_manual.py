@@ -11,9 +11,9 @@ from niom_ros.benchmarks.evaluation.method_runner import Workbench
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import manual, paper
 from niom_ros.benchmarks.evaluation.suites.manual import ManualBenchmark
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, Settings
-from niom_ros.matching.geometry import Box
 
 
 def drawing_of(kind, width=500, height=400):

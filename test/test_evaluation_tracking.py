@@ -27,12 +27,13 @@ from niom_ros.benchmarks.evaluation.suites.films import (
 )
 from niom_ros.benchmarks.evaluation.suites.tracking import Clock, grained, Notes, TrackingBenchmark
 from niom_ros.cli.main import main
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.parameters import defaults, MATCHER_NODE_PARAMETERS
 from niom_ros.core.settings import Limits, Options, Settings
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box, Status, Verdict
+from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 from niom_ros.tracking.track import FullMatch, Tracked
 

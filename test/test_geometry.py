@@ -4,11 +4,11 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import (
-    Box,
     corner_error,
     Evidence,
     hull_area,

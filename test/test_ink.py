@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.boxes import Box
 from niom_ros.drawings.alignment import climb, Ink, unlike_similarity, warp, warp_strokes
 from niom_ros.drawings.edges import EdgeFinder
 from niom_ros.drawings.strokes import strokes_of
 from niom_ros.drawings.tracing import trace, trace_near
-from niom_ros.matching.geometry import Box, corner_error
+from niom_ros.matching.geometry import corner_error
 from niom_ros.models.store import ModelStore
 
 WIDTH, HEIGHT = 400, 300

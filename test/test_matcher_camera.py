@@ -17,7 +17,8 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
-from niom_ros.matching.geometry import Box, corner_error
+from niom_ros.core.boxes import Box
+from niom_ros.matching.geometry import corner_error
 from niom_ros.nodes.ros_messages import rgb_to_message
 
 REFERENCE = Box(0, 0, 600, 400)

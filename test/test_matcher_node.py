@@ -19,8 +19,9 @@ from ros_client import call, Inbox, ros_network, running, spin_until
 from sensor_msgs.msg import Image, RegionOfInterest
 from std_msgs.msg import Header
 
+from niom_ros.core.boxes import Box
 from niom_ros.images.camera_images import message_to_rgb
-from niom_ros.matching.geometry import Box, corner_error, Status
+from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.simulation.virtual_scene import example_photo
 

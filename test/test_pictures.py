@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, Weighting
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box, Status, Verdict
+from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome, Weights
 from niom_ros.matching.reference import Reference
 from niom_ros.pictures.lettering import (

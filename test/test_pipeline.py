@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import (
     choose_device,
@@ -20,7 +21,7 @@ from niom_ros.core.settings import (
 )
 from niom_ros.images.decoding import ImageError, TooPlain
 from niom_ros.matching.features import Extractor
-from niom_ros.matching.geometry import Box, corner_error, Status
+from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.matching.looks import Clue, keypoint_step, Look, part_around
 from niom_ros.matching.pipeline import LONGEST_LOCK, Pipeline
 from niom_ros.matching.prepared_sides import PreparedSides

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
-from niom_ros.matching.geometry import Box
 from niom_ros.simulation.virtual_scene import VirtualScene
 from niom_ros.stream.camera import CameraModel
 from niom_ros.stream.pose import difference, find_pose, Placement, Pose

@@ -10,7 +10,7 @@ from recorder import Recorder
 from std_msgs.msg import Header
 from visualization_msgs.msg import Marker, MarkerArray
 
-from niom_ros.matching.geometry import Box
+from niom_ros.core.boxes import Box
 
 TRUTH = np.array([[1.0, 0, 20], [0, 1, 10], [0, 0, 1]])
 

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 import yaml
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
-from niom_ros.matching.geometry import Box
 from niom_ros.references.folder import (
     FolderError,
     quoted,
@@ -35,7 +35,7 @@ from niom_ros.references.given import (
     MOST_LANDMARKS,
     MOST_OBJECTS,
 )
-from niom_ros.stream.landmarks import Landmark
+from niom_ros.references.landmarks import Landmark
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 

@@ -6,14 +6,14 @@ from threading import Thread
 import numpy as np
 import pytest
 
+from niom_ros.core.boxes import Box
 from niom_ros.images.decoding import ImageError
-from niom_ros.matching.geometry import Box
 from niom_ros.references import library as library_module
 from niom_ros.references.folder import read_reference, ReferenceFolder
 from niom_ros.references.given import BadReference, GivenReference, marked_object
+from niom_ros.references.landmarks import Landmark
 from niom_ros.references.library import ReferenceLibrary, UnknownReference
 from niom_ros.semantics.heat_maps import Area
-from niom_ros.stream.landmarks import Landmark
 
 PICTURE = np.zeros((40, 60, 3), np.uint8)
 

@@ -33,10 +33,11 @@ from rosbags.rosbag2 import (
 )
 
 from niom_ros.cli.main import main
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Settings
 from niom_ros.images.camera_images import message_to_rgb
-from niom_ros.matching.geometry import Box, corner_error
+from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.messages.results import image_message
 from niom_ros.nodes import ros_messages

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import GuideOptions, Options, SettingsError, Weighting
 from niom_ros.drawings.tracing import Traced
 from niom_ros.images.decoding import TooPlain
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.matching import pipeline as pipeline_module
-from niom_ros.matching.geometry import Box, corner_error, Status
+from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.matching.looks import Clue, Look
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pipeline import fitting, LONGEST_LOCK, Pipeline, ways_to_find

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box, corner_error, jacobian, Status, Verdict
+from niom_ros.matching.geometry import corner_error, jacobian, Status, Verdict
 from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
 from niom_ros.tracking.appearance import Appearance
 from niom_ros.tracking.corners import choose_corners, MOST_CORNERS

@@ -4,14 +4,13 @@ from dataclasses import asdict
 import json
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 
-from niom_ros.core.errors import UserError
 from niom_ros.core.settings import default_threads, Options, Settings
-from niom_ros.images.decoding import read_image, reason
+from niom_ros.images.decoding import read_image
 from niom_ros.images.pages.reading import read_reference_picture
+from niom_ros.images.writing import write_bytes, write_picture
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.reference import Reference
@@ -107,22 +106,3 @@ def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[st
 def listed(values: np.ndarray | None) -> list[float] | None:
     """Return an array as JSON has it."""
     return None if values is None else values.tolist()
-
-
-def write_picture(path: Path, rgb: np.ndarray) -> None:
-    """Write an RGB picture; the file's ending says in which format."""
-    try:
-        encoded, data = cv2.imencode(path.suffix or '.none', cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR))
-    except cv2.error:
-        encoded = False
-    if not encoded:
-        raise UserError(f'cannot write a picture named {path}: use the ending .png or .jpg')
-    write_bytes(path, data.tobytes())
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file, or say why not."""
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise UserError(f'cannot write {path}: {reason(error)}') from None

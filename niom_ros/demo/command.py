@@ -19,12 +19,13 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.installation import executable_file, share_folder
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import reason
-from niom_ros.matching.geometry import Box, corner_error, Status
+from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.msg import Homography, LandmarkArray, MatchResult
 from niom_ros.nodes.private_network import client_node, running, use_private_network
 from niom_ros.nodes.ros_messages import rgb_to_message

@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.detectors.darknet import yolov4_tiny_network
+from niom_ros.networks.darknet import yolov4_tiny_network
 
 SIDE = 480  # pixels to which the longer side of an image is brought before it is read
 DIRECTIONS = 8  # in which edges are told apart, over half a turn

@@ -7,10 +7,11 @@ import time
 
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.drawings.edges import Edges
 from niom_ros.matching.features import Features
-from niom_ros.matching.geometry import Box, in_front, relative_corner_error
+from niom_ros.matching.geometry import in_front, relative_corner_error
 from niom_ros.matching.reference import Reference
 from niom_ros.semantics.scene import Scene
 

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import torch
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import (
     choose_device,
@@ -29,7 +30,6 @@ from niom_ros.matching.confidence import calibration_of, INK
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Extractor, Features, SMALLEST_SIDE
 from niom_ros.matching.geometry import (
-    Box,
     Evidence,
     hull_area,
     in_front,

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.drawings.strokes import Strokes
 from niom_ros.matching.features import Features, strongest
-from niom_ros.matching.geometry import Box
 from niom_ros.matching.prepared_sides import PreparedSides
 from niom_ros.semantics.scene import Scene
 

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import Image
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained, printable
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError, TooPlain
 from niom_ros.images.pages.reading import problem_with_dpi, ReferencePicture
 from niom_ros.images.safe_open import FileForbidden
-from niom_ros.matching.geometry import Box
 from niom_ros.messages.results import object_messages
 from niom_ros.msg import ReferenceInfo
 from niom_ros.nodes.ros_messages import build
@@ -25,9 +25,9 @@ from niom_ros.references.given import (
     MOST_OBJECTS,
     NamedReference,
 )
+from niom_ros.references.landmarks import Landmark
 from niom_ros.references.library import UnknownReference
 from niom_ros.srv import SetReference
-from niom_ros.stream.landmarks import Landmark
 
 POOR_MATCHABILITY = 0.2
 LONGEST_PATH = 4096  # characters, as Linux has it

@@ -27,12 +27,12 @@ import cv2
 import numpy as np
 import yaml
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.durable_files import remove_unfinished, write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image, reason
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.images.safe_open import FileRefused, opened_file
-from niom_ros.matching.geometry import Box
 from niom_ros.references.given import (
     BadReference,
     check_count,
@@ -40,9 +40,9 @@ from niom_ros.references.given import (
     marked_object,
     MOST_OBJECTS,
 )
+from niom_ros.references.landmarks import Landmark
 from niom_ros.references.plain_yaml import plain_yaml
 from niom_ros.semantics.scene import MarkedObject
-from niom_ros.stream.landmarks import Landmark
 
 PICTURES = 'pictures'
 SELECTED = 'selected'

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import ImageError
-from niom_ros.matching.geometry import Box
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.reference import Reference
+from niom_ros.references.landmarks import Landmark
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Hints, MarkedObject
-from niom_ros.stream.landmarks import Landmark
 
 LONGEST_TEXT = 256  # characters of an id, a label or a name
 MOST_OBJECTS = 100

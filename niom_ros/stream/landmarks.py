@@ -10,6 +10,7 @@ from niom_ros.core.homographies import homography_deviations, SHARED_ERROR, warp
 from niom_ros.core.settings import check_choice, LANDMARK_MODES
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
+from niom_ros.references.landmarks import Landmark
 from niom_ros.stream.camera import lifted
 
 FEWEST_INLIERS = 4  # with fewer nobody knows how certain a homography is
@@ -22,15 +23,6 @@ AGREEING = 2
 STEEPEST = 0.3  # pixels by which offsets may change per pixel of distance
 FURTHEST = 0.25  # of the diagonal; a second such object in the image is further away
 REACH = 0.3  # of the diagonal of the matches, over which offsets become unlike
-
-
-@dataclass(frozen=True)
-class Landmark:
-    """A point of the reference that has a name, in pixels of the reference."""
-
-    name: str
-    x: float
-    y: float
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import math
 import cv2
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
-from niom_ros.matching.geometry import Box
 from niom_ros.tracking.frames import GreyFrame, LEVELS
 
 BLOCKS = 4  # in each direction

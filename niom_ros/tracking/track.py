@@ -6,18 +6,11 @@ import math
 import cv2
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import (
-    Box,
-    Evidence,
-    implausibility,
-    in_front,
-    measure,
-    Status,
-    Verdict,
-)
+from niom_ros.matching.geometry import Evidence, implausibility, in_front, measure, Status, Verdict
 from niom_ros.tracking.appearance import Appearance
 from niom_ros.tracking.corners import choose_corners, fit_view, motion_between
 from niom_ros.tracking.frames import grey_frame, GreyFrame

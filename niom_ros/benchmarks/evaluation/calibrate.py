@@ -14,7 +14,6 @@ from scipy.optimize import minimize
 from niom_ros.benchmarks.evaluation.benchmark import Record
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
-from niom_ros.benchmarks.evaluation.records import versions
 from niom_ros.benchmarks.evaluation.report import command
 from niom_ros.benchmarks.evaluation.suites.abstain import (
     AbstainBenchmark,
@@ -24,6 +23,7 @@ from niom_ros.benchmarks.evaluation.suites.abstain import (
 )
 from niom_ros.benchmarks.evaluation.suites.answers import WRONG
 from niom_ros.benchmarks.evaluation.suites.sketch import HARDER, SketchBenchmark
+from niom_ros.benchmarks.versions import versions
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Limits

