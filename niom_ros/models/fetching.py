@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import errno
 import importlib.metadata
 import os
@@ -17,6 +17,7 @@ import zlib
 from niom_ros.core.durable_files import publish
 from niom_ros.models.store import (
     CHUNK,
+    FetchFailed,
     megabytes,
     ModelStore,
     sha256_of,
@@ -48,6 +49,17 @@ class Silence:
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Drop the numbers."""
+
+
+def fetch(store: ModelStore, names: Iterable[str], report: Report | None = None) -> None:
+    """Bring models into the store; those that are there and right are left alone.
+
+    A model appears in the store complete and verified, or not at all. One that fails does not
+    keep the others from being tried: FetchFailed at the end names all that failed.
+    """
+    wanted = [store.model(name) for name in dict.fromkeys(names)]
+    if failures := fetch_models(store, wanted, report):
+        raise FetchFailed(failures)
 
 
 def fetch_models(store: ModelStore, models: list[Model], report: Report | None) -> dict[str, str]:

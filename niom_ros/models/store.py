@@ -1,7 +1,6 @@
-"""The folder where the models lie: find one, check it, fetch it.
+"""The folder where the models lie: find one, check it, load it.
 
-Looking up and loading read this folder and nothing else. Only `ModelStore.fetch` uses the
-network, and only the `niom models fetch` command calls it.
+Nothing here uses the network: models/fetching.py does, and only `niom models fetch` calls it.
 """
 
 from __future__ import annotations
@@ -13,13 +12,10 @@ import hashlib
 import os
 from pathlib import Path
 import sys
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from niom_ros.core.errors import UserError
 from niom_ros.models.table import Model, MODELS
-
-if TYPE_CHECKING:
-    from niom_ros.models.fetching import Report
 
 CHUNK = 1 << 20  # bytes read at a time
 
@@ -171,20 +167,6 @@ class ModelStore:
     def check(self) -> list[tuple[Model, State]]:
         """Tell of every model whether it is there and right."""
         return [(model, self.state(name)) for name, model in self.models.items()]
-
-    def fetch(self, names: Iterable[str], report: Report | None = None) -> None:
-        """Bring models into the store; those that are there and right are left alone.
-
-        A model appears in the store complete and verified, or not at all. One that fails does
-        not keep the others from being tried: FetchFailed at the end names all that failed.
-        """
-        # Only here: what loads models has nothing at hand that could reach the network.
-        from niom_ros.models.fetching import fetch_models
-
-        wanted = [self.model(name) for name in dict.fromkeys(names)]
-        failures = fetch_models(self, wanted, report)
-        if failures:
-            raise FetchFailed(failures)
 
 
 def wrong_hash(model: Model, found: str) -> str:

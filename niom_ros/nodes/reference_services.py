@@ -1,10 +1,9 @@
 """The services with which clients set, select, remove and list references."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from threading import Lock
 import traceback
-from typing import Any, TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -13,7 +12,8 @@ from niom_ros.core.faults import explained, printable, printable_lines
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.pages.reading import read_reference_picture, ReferencePicture
 from niom_ros.images.safe_open import AllowedFolders
-from niom_ros.nodes.configuration import Configured
+from niom_ros.nodes.camera_input import CameraInput
+from niom_ros.nodes.configuration import Configured, Live
 from niom_ros.nodes.reference_request import (
     check_request,
     fill_answer,
@@ -26,18 +26,40 @@ from niom_ros.nodes.reference_request import (
 from niom_ros.srv import ListReferences, RemoveReference, SelectReference, SetReference
 from niom_ros.stream.rotation import Rotation
 
-if TYPE_CHECKING:
-    from niom_ros.nodes.matcher_node import MatcherNode
-
 OLDEST_CURRENT_FRAME = 5.0  # seconds since it arrived
 
 Answer = Any  # a response of one of the services
 
 
+class Host(Protocol):
+    """What the services need of the node that offers them."""
+
+    live: Live
+    configured: Configured | None
+    changes: Lock  # of the state and of the references
+    camera: CameraInput
+
+    @property
+    def state(self) -> str:
+        """Return where in its lifecycle the node is."""
+
+    def report(self, fault: str) -> None:
+        """Tell about a fault in the log and in diagnostics."""
+
+    def create_service(self, kind: Any, name: str, callback: Any, *, callback_group: Any) -> Any:
+        """Offer a service."""
+
+    def get_logger(self) -> Any:
+        """Return the log."""
+
+    def get_fully_qualified_name(self) -> str:
+        """Return the name of the node with its namespace."""
+
+
 class ReferenceServices:
     """Offers the services of a matcher; each call is answered, whatever happens."""
 
-    def __init__(self, node: MatcherNode) -> None:
+    def __init__(self, node: Host) -> None:
         """Offer them; they refuse with a reason until the node is configured."""
         self._node = node
         # A list is answered also while a reference is being prepared, which takes a while.

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
+from niom_ros.benchmarks.evaluation.answers import WRONG
 from niom_ros.benchmarks.evaluation.benchmark import Record
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
@@ -21,7 +22,6 @@ from niom_ros.benchmarks.evaluation.suites.abstain import (
     TRUE_SKETCH,
     UNRELATED_DRAWING,
 )
-from niom_ros.benchmarks.evaluation.suites.answers import WRONG
 from niom_ros.benchmarks.evaluation.suites.sketch import HARDER, SketchBenchmark
 from niom_ros.benchmarks.versions import versions
 from niom_ros.core.durable_files import write_atomically

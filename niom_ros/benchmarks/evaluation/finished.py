@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
+from niom_ros.benchmarks.evaluation.glossary import main_metrics, Meaning, meaning
 from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.reporting.glossary import main_metrics, Meaning, meaning
 from niom_ros.benchmarks.evaluation.results import Metrics
 
 MINUS = '\u2212'

@@ -6,9 +6,9 @@ from dataclasses import replace
 import cv2
 import numpy as np
 
+from niom_ros.benchmarks.evaluation.answers import error_of, WRONG
 from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.suites.answers import error_of, WRONG
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import in_front
 from niom_ros.pictures.lettering import banner, Colour, Entry

@@ -34,6 +34,7 @@ MEASURING_CODE = (
     'stream',
     'tracking',
     'benchmarks/classical.py',
+    'benchmarks/evaluation/answers.py',
     'benchmarks/evaluation/corruptions.py',
     'benchmarks/evaluation/method_runner.py',
     'benchmarks/evaluation/methods.py',

@@ -14,9 +14,9 @@ import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Case, Record
 from niom_ros.benchmarks.evaluation.finished import Finished, is_number, short
+from niom_ros.benchmarks.evaluation.glossary import ERROR_NAMES, ERROR_UNITS, spaced
 from niom_ros.benchmarks.evaluation.method_runner import Workbench
 from niom_ros.benchmarks.evaluation.reporting.charts import plots
-from niom_ros.benchmarks.evaluation.reporting.glossary import ERROR_NAMES, ERROR_UNITS, spaced
 from niom_ros.benchmarks.evaluation.reporting.markup import Content, element, joined, Markup
 from niom_ros.benchmarks.evaluation.reporting.page import facts, GENERATOR, page, table
 from niom_ros.benchmarks.evaluation.reporting.plots import Style

@@ -6,15 +6,16 @@ import re
 
 import numpy as np
 
+from niom_ros.benchmarks.evaluation.answers import WRONG
 from niom_ros.benchmarks.evaluation.benchmark import Case, Record
 from niom_ros.benchmarks.evaluation.finished import Finished, interval_of, number, written
-from niom_ros.benchmarks.evaluation.metrics import acceptance_curve
-from niom_ros.benchmarks.evaluation.reporting.glossary import (
+from niom_ros.benchmarks.evaluation.glossary import (
     DEGREES,
     ERROR_NAMES,
     ERROR_UNITS,
     spaced,
 )
+from niom_ros.benchmarks.evaluation.metrics import acceptance_curve
 from niom_ros.benchmarks.evaluation.reporting.markup import element, joined, Markup
 from niom_ros.benchmarks.evaluation.reporting.plots import (
     Axis,
@@ -28,7 +29,6 @@ from niom_ros.benchmarks.evaluation.reporting.plots import (
     swatch,
 )
 from niom_ros.benchmarks.evaluation.results import Metrics
-from niom_ros.benchmarks.evaluation.suites.answers import WRONG
 
 # Which curves a benchmark has; the errors up to which they go.
 ERROR_CURVES = {'homography': 20.0, 'sketch': 50.0, 'manual': 50.0, 'pose': 20.0}

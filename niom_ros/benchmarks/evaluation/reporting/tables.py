@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from niom_ros.benchmarks.evaluation.finished import Finished, interval_of, MINUS, number, written
-from niom_ros.benchmarks.evaluation.reporting.glossary import LESS, Meaning, NEITHER
+from niom_ros.benchmarks.evaluation.glossary import LESS, Meaning, NEITHER
 from niom_ros.benchmarks.evaluation.reporting.markup import element, joined, Markup
 from niom_ros.benchmarks.evaluation.reporting.page import facts, table
 from niom_ros.benchmarks.evaluation.reporting.plots import Style, swatch

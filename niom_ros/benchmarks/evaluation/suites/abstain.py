@@ -11,18 +11,18 @@ import random
 
 import numpy as np
 
+from niom_ros.benchmarks.evaluation.answers import (
+    answer_record,
+    error_or_infinity,
+    WRONG,
+    wrong_share,
+)
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
 from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.benchmarks.evaluation.suites import homography
-from niom_ros.benchmarks.evaluation.suites.answers import (
-    answer_record,
-    error_or_infinity,
-    WRONG,
-    wrong_share,
-)
 from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark, HomographyCase
 from niom_ros.benchmarks.evaluation.suites.kinds import PACS
 from niom_ros.benchmarks.evaluation.suites.manual import IKEA

@@ -7,16 +7,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from niom_ros.benchmarks.evaluation.answers import (
+    answer_record,
+    error_or_infinity,
+    wrong_share,
+)
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import error_auc
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.answers import (
-    answer_record,
-    error_or_infinity,
-    wrong_share,
-)
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
 

@@ -8,16 +8,16 @@ import random
 import cv2
 import numpy as np
 
+from niom_ros.benchmarks.evaluation.answers import (
+    answer_record,
+    error_or_infinity,
+    wrong_share,
+)
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
 from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.answers import (
-    answer_record,
-    error_or_infinity,
-    wrong_share,
-)
 from niom_ros.benchmarks.evaluation.suites.paper import (
     fitted,
     FRAME,

@@ -10,15 +10,15 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
-from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.answers import (
+from niom_ros.benchmarks.evaluation.answers import (
     answer_record,
     error_or_infinity,
     wrong_share,
 )
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image

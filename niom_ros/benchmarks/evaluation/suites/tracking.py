@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from niom_ros.benchmarks.evaluation.answers import error_of
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
 from niom_ros.benchmarks.evaluation.film_pictures import draw_film, Moment, thumbnail
 from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.suites.answers import error_of
 from niom_ros.benchmarks.evaluation.suites.films import (
     camera_film,
     covered_film,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 import re
 
-from niom_ros.benchmarks.evaluation.suites.answers import WRONG
+from niom_ros.benchmarks.evaluation.answers import WRONG
 
 # What the errors of records are measured in, and up to where curves show them.
 PIXELS = ' px'
