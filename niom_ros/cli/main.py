@@ -50,7 +50,7 @@ BENCH_PARTS = ('comparison', 'tracking', 'drawing', 'growth', 'node')
 BENCH_OPTIONS = tuple(
     parameter for parameter in NETWORK_PARAMETERS if parameter.name in ('detector', 'device')
 )
-# All references that are named are matched, so there is nothing to choose with match_all.
+# A replay always matches all references given, so match_all has no meaning here.
 REPLAY_OPTIONS = (
     *(parameter for parameter in GUIDE_PARAMETERS if parameter.name != 'match_all'),
     *(parameter for parameter in MATCHER_NODE_PARAMETERS if parameter.name == 'picture_width'),
@@ -78,14 +78,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print('niom: interrupted', file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of `niom ... | head` has gone; Python would complain again at its exit.
+        # The reader of `niom ... | head` is gone; Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog='niom', description='Find in an image what a sketch, blueprint or photo shows.'
+        prog='niom', description='Find what a sketch, blueprint or photo shows in an image.'
     )
     parser.add_argument('--version', action='version', version=f'niom {version()}')
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
@@ -102,22 +102,22 @@ def _parser() -> argparse.ArgumentParser:
 def _add_match(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser('match', help='find a reference in an image')
     command.add_argument(
-        'reference', metavar='REFERENCE', help='image, PDF or SVG file: what to look for'
+        'reference', metavar='REFERENCE', help='what to look for: image, PDF or SVG file'
     )
-    command.add_argument('image', metavar='IMAGE', help='image file: where to look')
+    command.add_argument('image', metavar='IMAGE', help='where to look: image file')
     command.add_argument('-o', '--output', type=Path, help='write a picture of the matches')
     command.add_argument('--json', type=Path, help='write the result with all points')
     command.add_argument('--label', default='', help='what the reference shows, in words')
     command.add_argument(
-        '--page', type=int, default=0, metavar='N', help='page of the reference, from 0'
+        '--page', type=int, default=0, metavar='N', help='page of the reference, counted from 0'
     )
     command.add_argument(
         '--page-dpi',
         type=float,
         default=0.0,
         metavar='DPI',
-        help='pixels per inch at which to draw a PDF or SVG reference. Default: its longer side '
-        'has 1600 pixels.',
+        help='resolution at which to render a PDF or SVG reference. Default: 1600 pixels on its '
+        'longer side.',
     )
     for parameter in MATCH_OPTIONS:
         _add_parameter(command, parameter)
@@ -159,7 +159,7 @@ def _checked(arguments: argparse.Namespace, parameters: Sequence[Parameter]) -> 
 
 def match(arguments: argparse.Namespace) -> int:
     """Find a reference in an image; exits 3 if it was not found."""
-    # Here, because torch takes seconds to import.
+    # Imported here, because torch takes seconds to load.
     from niom_ros.cli.match import match_files
 
     values = _checked(arguments, MATCH_OPTIONS)
@@ -180,7 +180,7 @@ def match(arguments: argparse.Namespace) -> int:
 def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser('replay', help='find references in a recording, without ROS')
     command.add_argument(
-        'bag', type=Path, metavar='BAG', help='rosbag2 folder, .mcap or .db3 file: where to look'
+        'bag', type=Path, metavar='BAG', help='where to look: rosbag2 folder, .mcap or .db3 file'
     )
     command.add_argument(
         '--reference',
@@ -188,34 +188,38 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         action='append',
         required=True,
         metavar='FILE',
-        help='image or YAML file: what to look for; of several, each image tells the best',
+        help='what to look for: image or YAML file. May be repeated: the best match is reported.',
     )
-    command.add_argument('--topic', default='', help='images to look at, if there are several')
+    command.add_argument(
+        '--topic', default='', help='image topic, needed if the bag has more than one'
+    )
     command.add_argument(
         '--camera-info-topic',
         default='',
         metavar='TOPIC',
-        help='calibration of the camera. Default: camera_info beside the images.',
+        help='topic of the calibration. Default: camera_info beside the images.',
     )
-    command.add_argument('--every', type=int, default=1, metavar='N', help='take each Nth image')
+    command.add_argument('--every', type=int, default=1, metavar='N', help='take every Nth image')
     command.add_argument('--limit', type=int, default=0, metavar='N', help='stop after N images')
     command.add_argument(
         '--physical-width',
         type=float,
         default=0.0,
         metavar='METRES',
-        help='width of the reference, if it is an image; needed for its pose',
+        help='width of a reference given as an image; needed for its pose',
     )
     command.add_argument(
         '-o',
         '--output',
         type=Path,
-        help='write the results: a bag as file.mcap or as a folder, or file.json or file.jsonl',
+        help='write the results as a bag (FILE.mcap or a folder) or as FILE.json or FILE.jsonl',
     )
     command.add_argument(
-        '--pictures', type=Path, metavar='FOLDER', help='write a picture of each image'
+        '--pictures', type=Path, metavar='FOLDER', help='write the debug picture of each image'
     )
-    command.add_argument('--video', type=Path, metavar='FILE.mp4', help='write a video of them')
+    command.add_argument(
+        '--video', type=Path, metavar='FILE.mp4', help='write a video of the debug pictures'
+    )
     for parameter in REPLAY_OPTIONS:
         _add_parameter(command, parameter)
     command.set_defaults(run=replay)
@@ -223,7 +227,7 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def replay(arguments: argparse.Namespace) -> int:
     """Find references in a recording; exits 3 if none was found in any image."""
-    # Here, because torch takes seconds to import.
+    # Imported here, because torch takes seconds to load.
     from niom_ros.replay.command import Replay, replay
     from niom_ros.replay.outputs import OutputFiles
 
@@ -248,16 +252,27 @@ def replay(arguments: argparse.Namespace) -> int:
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser('demo', help='match with a virtual camera, over ROS 2')
+    command = commands.add_parser('demo', help='run the matcher on a virtual camera, over ROS 2')
     command.add_argument(
-        '-o', '--output', type=Path, default=Path('demo_output'), help='folder for pictures'
+        '-o',
+        '--output',
+        type=Path,
+        default=Path('demo_output'),
+        metavar='FOLDER',
+        help='folder for pictures and logs. Default: demo_output.',
     )
-    command.add_argument('--results', type=int, default=50, help='how many results to wait for')
+    command.add_argument(
+        '--results',
+        type=int,
+        default=50,
+        metavar='N',
+        help='number of results to wait for. Default: 50.',
+    )
     command.set_defaults(run=demo)
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """Run camera and matcher as processes and judge what they publish."""
+    """Run camera and matcher as processes and check what they publish."""
     try:
         import rclpy  # noqa: F401
     except ImportError as error:
@@ -280,7 +295,7 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         type=Path,
         default=Path(),
         metavar='FOLDER',
-        help='where the benchmark data are; tracking has films that need none. '
+        help='folder with the benchmark data; tracking also has films that need none. '
         'Default: the current folder.',
     )
     command.add_argument(
@@ -288,17 +303,16 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         nargs='+',
         default=[],
         metavar='METHOD',
-        help='what to compare: default, plain, sew, sew+nop, sew+visual, sew+both, uniform, '
-        'shuffled, each also with '
-        'other networks as in sew@disk or plain@superpoint+superglue; sift, orb. '
-        'Default: what tells most for the benchmark.',
+        help='methods to compare: default, plain, ink, sew, sew+nop, sew+visual, sew+both, '
+        'uniform, shuffled, each also with other networks, as in sew@disk or '
+        'plain@superpoint+superglue; sift, orb. Default: those that fit the benchmark.',
     )
     command.add_argument(
         '--corruptions',
         nargs='+',
         default=['all'],
         metavar='NAME',
-        help='with which images are damaged in pose: all, none, or names such as fog. '
+        help='image corruptions of the pose benchmark: all, none, or names such as fog. '
         'Default: all.',
     )
     _add_run_options(command)
@@ -313,24 +327,26 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        '--limit', type=int, default=0, metavar='N', help='only N pairs, drawn at random'
+        '--limit', type=int, default=0, metavar='N', help='measure only N pairs, chosen at random'
     )
-    command.add_argument('--seed', type=int, default=0, help='of all that is drawn at random')
+    command.add_argument(
+        '--seed', type=int, default=0, metavar='N', help='seed of all random choices. Default: 0.'
+    )
     command.add_argument(
         '--jobs',
         type=int,
         default=0,
         metavar='N',
-        help='processes. Default: one for each core, at most 8; one alone on a GPU.',
+        help='number of processes. Default: one per core, at most 8; one on a GPU.',
     )
     command.add_argument(
-        '--again', action='store_true', help='measure anew what was measured before'
+        '--again', action='store_true', help='ignore cached results and measure everything again'
     )
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
     """Run benchmarks; what was measured in an earlier run is not measured again."""
-    # Here, because torch takes seconds to import.
+    # Imported here, because torch takes seconds to load.
     from niom_ros.benchmarks.evaluation.command import evaluate
 
     evaluate(
@@ -365,21 +381,21 @@ def _evaluation(benchmark: str, arguments: argparse.Namespace) -> Evaluation:
 
 def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
-        'calibrate', help='learn from benchmark data when to believe a match'
+        'calibrate', help='learn from benchmark data when to accept a match'
     )
     command.add_argument(
-        '--data', type=Path, required=True, metavar='FOLDER', help='where the benchmark data are'
+        '--data', type=Path, required=True, metavar='FOLDER', help='folder with the benchmark data'
     )
     _add_run_options(command)
     command.add_argument(
-        '-o', '--output', type=Path, help='file with calibrations to write these into'
+        '-o', '--output', type=Path, help='calibration file to update, such as calibration.json'
     )
     command.add_argument(
         '--subjects',
         nargs='+',
         choices=CALIBRATED,
         default=CALIBRATED,
-        help='what to calibrate: drawings found by their ink, or matches; both if left out',
+        help='what to calibrate: drawings found by their ink, or matches. Default: both.',
     )
     for parameter in MATCH_OPTIONS:
         _add_parameter(command, parameter)
@@ -388,7 +404,7 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 def calibrate(arguments: argparse.Namespace) -> int:
     """Fit the confidence on one half of the references and report it on the other half."""
-    # Here, because torch takes seconds to import.
+    # Imported here, because torch takes seconds to load.
     from niom_ros.benchmarks.evaluation.calibrate import calibrate
 
     task = _evaluation('calibration', arguments)
@@ -400,7 +416,7 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = commands.add_parser('bench', help='measure how fast everything is on this machine')
     command.add_argument('--json', type=Path, help='write the results')
     command.add_argument(
-        '--quick', action='store_true', help='fewer rounds, only small images, no growth'
+        '--quick', action='store_true', help='fewer rounds, only 640x480 images, no growth part'
     )
     command.add_argument(
         '--parts',
@@ -408,21 +424,21 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         choices=BENCH_PARTS,
         default=[],
         metavar='PART',
-        help=f'what to measure: {", ".join(BENCH_PARTS)}; all if left out',
+        help=f'what to measure: {", ".join(BENCH_PARTS)}. Default: all.',
     )
     command.add_argument(
         '--rounds',
         type=int,
         default=0,
         metavar='N',
-        help='how often to measure. Default: 5, quick 3.',
+        help='number of rounds. Default: 5, or 3 with --quick.',
     )
     command.add_argument(
         '--threads',
         type=int,
         default=0,
         metavar='N',
-        help='CPU threads of the networks. Default: as the node, which leaves one core free.',
+        help='CPU threads for the networks. Default: as in the node, all cores but one.',
     )
     for parameter in BENCH_OPTIONS:
         _add_parameter(command, parameter)
@@ -431,7 +447,7 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def bench(arguments: argparse.Namespace) -> int:
     """Measure how fast everything is."""
-    # Here, because torch takes seconds to import.
+    # Imported here, because torch takes seconds to load.
     from niom_ros.benchmarks.speed.command import bench, Plan, QUICK
 
     values = _checked(arguments, BENCH_OPTIONS)
@@ -454,21 +470,21 @@ def _listed(values: Sequence[str]) -> list[str]:
 
 
 def _add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    models = commands.add_parser('models', help='list, fetch and check the network weights')
+    models = commands.add_parser('models', help='list, fetch and verify the model files')
     actions = models.add_subparsers(title='actions', metavar='ACTION', required=True)
 
     listing = actions.add_parser('list', help='show every model, its licence and its state')
-    listing.add_argument('--json', action='store_true', help='for programs, with every detail')
+    listing.add_argument('--json', action='store_true', help='print all details as JSON')
     listing.set_defaults(run=models_list)
 
-    fetch = actions.add_parser('fetch', help='bring models onto this machine')
+    fetch = actions.add_parser('fetch', help='download models')
     fetch.add_argument('names', nargs='*', metavar='NAME', help='a name from `niom models list`')
-    fetch.add_argument('--default', action='store_true', help='those that work out of the box')
+    fetch.add_argument('--default', action='store_true', help='all models that the defaults use')
     fetch.add_argument('--optional', action='store_true', help='all others; mind their licences')
     fetch.set_defaults(run=models_fetch, usage_error=fetch.error)
 
     check = actions.add_parser(
-        'check', help='verify the files; exits 1 if one is broken or lacking'
+        'check', help='verify the files; exits 1 if one is damaged or missing'
     )
     check.set_defaults(run=models_check)
 
@@ -499,8 +515,8 @@ def models_list(arguments: argparse.Namespace) -> int:
 
 
 def models_fetch(arguments: argparse.Namespace) -> int:
-    """Bring models onto this machine."""
-    # Only here: what loads models has nothing at hand that could reach the network.
+    """Download models into the store."""
+    # Imported only here, so that code that loads models cannot reach the network.
     from niom_ros.models.fetching import fetch
 
     store = ModelStore()
@@ -536,7 +552,7 @@ def models_check(arguments: argparse.Namespace) -> int:
 
 
 class TerminalReport:
-    """Writes to stderr how a fetch goes on, with a live percentage where a person looks."""
+    """Writes the progress of a download to stderr, with a live percentage on a terminal."""
 
     def __init__(self) -> None:
         self._percentage = LiveLine()
@@ -547,12 +563,12 @@ class TerminalReport:
         print(text, file=sys.stderr, flush=True)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Redraw the percentage; the total may be approximate, so it never passes 100."""
+        """Redraw the percentage, at most 100: the total may be approximate."""
         percent = min(100, 100 * done // max(1, total))
         self._percentage.draw(f'{what}: {percent:3d} % of {megabytes(total)}')
 
     def clear(self) -> None:
-        """Remove the percentage, so that the next line starts at the left."""
+        """Remove the percentage, so that the next line starts in the first column."""
         self._percentage.clear()
 
 

@@ -42,8 +42,8 @@ class Parameter:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str | int, ...] = ()
-    live: bool = False  # may change while a node works
-    at_start: bool = False  # never changes: whoever reaches the node must not move it elsewhere
+    live: bool = False  # may change while the node is active
+    at_start: bool = False  # read once: a client must not redirect what the node reads or writes
 
     def problem_with(self, value: Any) -> str:
         """Return why a value is refused, or '' if it is fine."""
@@ -56,7 +56,7 @@ class Parameter:
         return ''
 
     def listed_choices(self) -> str:
-        """Return what may be chosen, in one line."""
+        """Return the choices in one line."""
         return ', '.join(map(str, self.choices))
 
 
@@ -70,44 +70,44 @@ NETWORK_PARAMETERS = (
     Parameter(
         'matcher',
         Settings.matcher,
-        'What matches keypoints; superglue only for superpoint.',
+        'Method that matches keypoints; superglue works only with superpoint.',
         choices=MATCHERS,
     ),
     Parameter(
         'device',
         Settings.device,
-        'Where the networks run; auto takes a CUDA GPU if there is one.',
+        'Where the networks run; auto uses a CUDA GPU if there is one.',
         choices=DEVICES,
     ),
     Parameter(
         'precision',
         Settings.precision,
-        'Of the networks; half is faster on GPUs, and only for them.',
+        'Precision of the networks; half is faster, but only works on a GPU.',
         choices=PRECISIONS,
     ),
     Parameter(
         'max_keypoints',
         Settings.max_keypoints,
-        'Most keypoints taken from each image; fewer is faster, more is surer.',
+        'Most keypoints per image; fewer are faster, more are more reliable.',
         minimum=64,
         maximum=8192,
     ),
     Parameter(
         'pruning',
         Settings.pruning,
-        'Whether LightGlue drops keypoints on the way that will hardly match: faster, 2 % other.',
+        'Let LightGlue drop unpromising keypoints early: faster; about 2 % of the matches differ.',
     ),
     Parameter(
         'max_image_side',
         Settings.max_image_side,
-        'Images are shrunk to this many pixels on their longer side before keypoints are sought.',
+        'Larger images are shrunk to this many pixels on their longer side before extraction.',
         minimum=64,
         maximum=4096,
     ),
     Parameter(
         'detector',
         Settings.detector,
-        'Network that finds objects; yolov7-seg is under the GPL.',
+        'Network that detects objects; yolov7-seg is under the GPL.',
         choices=DETECTORS,
     ),
     Parameter(
@@ -119,32 +119,32 @@ NETWORK_PARAMETERS = (
     Parameter(
         'detector_sha256',
         Settings.detector_sha256,
-        'Sha256 of an ultralytics file, which can hold code: no other file is read.',
+        'SHA-256 of an ultralytics file, which can contain code: no other file is loaded.',
         at_start=True,
     ),
     Parameter(
         'detector_labels',
         Settings.detector_labels,
-        'Text file with one label a line, for an onnx detector that does not tell its own.',
+        'Text file with one label per line, for an onnx model that has none of its own.',
         at_start=True,
     ),
     Parameter(
         'detector_threshold',
         Settings.detector_threshold,
-        'Objects that score lower are not seen.',
+        'Detections with a lower score are ignored.',
         minimum=0.01,
         maximum=1.0,
     ),
     Parameter(
         'cam',
         Settings.cam,
-        'How heat maps are made; all but closed_form are slow, for experiments.',
+        'How heat maps are computed; all but closed_form are slow, for experiments.',
         choices=CAM_METHODS,
     ),
     Parameter(
         'gate_heat',
         Settings.gate_heat,
-        "Whether a heat map ends at its object's box; else objects of a class share one map.",
+        "Cut each heat map off at its object's box; if false, objects of a class share one map.",
     ),
     Parameter(
         'fallback',
@@ -155,13 +155,13 @@ NETWORK_PARAMETERS = (
     Parameter(
         'clip_path',
         Settings.clip_path,
-        'Checkpoint of open_clip that compares labels; empty: tables and MiniLM.',
+        'open_clip checkpoint that compares labels; empty: use tables and MiniLM.',
         at_start=True,
     ),
     Parameter(
         'clip_model',
         Settings.clip_model,
-        "Architecture of that checkpoint, by open_clip's name.",
+        'Architecture of that checkpoint, as open_clip names it.',
     ),
 )
 
@@ -169,14 +169,14 @@ MATCH_PARAMETERS = (
     Parameter(
         'weighting',
         Weighting.kind,
-        'How heat weights descriptors; auto: as sew, but only where none does not find it.',
+        'How heat weights descriptors; auto: sew only where unweighted matching finds nothing.',
         choices=WEIGHTINGS,
         live=True,
     ),
     Parameter(
         'weight_range',
         -1.0,
-        'Weights lie between 1 minus this and 1; negative: what suits the extractor.',
+        'Weights lie between 1 minus this and 1; negative: the default of the extractor.',
         minimum=-1.0,
         maximum=0.99,
         live=True,
@@ -184,35 +184,35 @@ MATCH_PARAMETERS = (
     Parameter(
         'weight_stage',
         Weighting.stage,
-        'Weight before or after the layer with which LightGlue reads descriptors.',
+        'Weight descriptors before or after the input projection of LightGlue.',
         choices=WEIGHT_STAGES,
         live=True,
     ),
     Parameter(
         'heat_aggregation',
         Weighting.aggregation,
-        'How the heat of several objects becomes one.',
+        'How the heat maps of several objects are combined.',
         choices=AGGREGATIONS,
         live=True,
     ),
     Parameter(
         'drawing_search',
         Options.drawing_search,
-        'How drawings are found: by matches, by laying their ink along edges, or both in turn.',
+        'How drawings are found: by keypoint matches, by fitting ink to edges, or both in turn.',
         choices=DRAWING_SEARCHES,
         live=True,
     ),
     Parameter(
         'pairing',
         Pairing.by,
-        'What objects are paired by: labels (text), looks (visual), both, or not at all.',
+        'Pair objects by label (text), by appearance (visual), by both, or not at all.',
         choices=PAIRINGS,
         live=True,
     ),
     Parameter(
         'max_pairs',
         Pairing.most,
-        'Most pairs of objects; 1 takes the one best pair.',
+        'Most pairs of objects; 1 keeps only the best pair.',
         minimum=1,
         maximum=20,
         live=True,
@@ -220,7 +220,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'pairing_floor',
         Pairing.floor,
-        'Objects that are less alike stay alone; 0: nothing in common, 1: the same.',
+        'Less similar objects are not paired; 0: nothing in common, 1: identical.',
         minimum=-1.0,
         maximum=1.0,
         live=True,
@@ -228,7 +228,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'score_threshold',
         Limits.score_threshold,
-        'Matches that the network scores lower are dropped.',
+        'Matches with a lower score are dropped.',
         minimum=0.0,
         maximum=1.0,
         live=True,
@@ -236,7 +236,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'reprojection_error',
         Limits.reprojection_error,
-        'Pixels of the camera image within which a match agrees with the homography.',
+        'Largest distance, in pixels of the camera image, of an inlier from the homography.',
         minimum=0.5,
         maximum=50.0,
         live=True,
@@ -244,7 +244,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_confidence',
         Limits.min_confidence,
-        'Confidence that is needed to say OK; 0.5 is as calibrated, more is stricter.',
+        'Least confidence for OK; 0.5 is the calibrated limit, higher is stricter.',
         minimum=0.5,
         maximum=0.999,
         live=True,
@@ -252,7 +252,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_inliers',
         Limits.min_inliers,
-        'Agreeing matches that a full match needs to say OK; unrelated pictures reach a few.',
+        'Fewest inliers for OK in a full match; unrelated pictures reach a few.',
         minimum=4,
         maximum=1000,
         live=True,
@@ -260,7 +260,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_inlier_ratio',
         Limits.min_inlier_ratio,
-        'Share of all matches that must agree.',
+        'Least share of matches that must be inliers.',
         minimum=0.0,
         maximum=1.0,
         live=True,
@@ -268,7 +268,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_coverage',
         Limits.min_coverage,
-        'Share of the reference that the agreeing matches must span.',
+        'Least share of the reference that the inliers must span.',
         minimum=0.0,
         maximum=1.0,
         live=True,
@@ -279,26 +279,26 @@ GUIDE_PARAMETERS = (
     Parameter(
         'match_all',
         False,
-        'Compare every frame with all references and report the best; else with the selected one.',
+        'Compare every frame with all references and report the best match.',
         live=True,
     ),
     Parameter(
         'image_rotation',
         GuideOptions.rotation,
-        'Degrees clockwise that set the images of a turned camera upright.',
+        'Degrees clockwise that turn the images of a rotated camera upright.',
         choices=ROTATIONS,
         live=True,
     ),
     Parameter(
         'rectified_image',
         False,
-        'Whether images are already rectified: the pose then uses P of camera_info, else K and D.',
+        'Images are already rectified: the pose uses P of camera_info instead of K and D.',
         live=True,
     ),
     Parameter(
         'landmark_mode',
         GuideOptions.landmark_mode,
-        'What places landmarks: the homography, or the matches around each (not flat, not same).',
+        'Place landmarks by the homography (global) or by the matches near each of them (local).',
         choices=LANDMARK_MODES,
         live=True,
     ),
@@ -308,13 +308,13 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'autostart',
         True,
-        'Configure and activate the node at its start; else ros2 lifecycle does.',
+        'Configure and activate the node at start-up; if false, use ros2 lifecycle.',
         at_start=True,
     ),
     Parameter(
         'threads',
         0,
-        'CPU threads of the networks; 0 leaves one core to the rest of the robot.',
+        'CPU threads for the networks; 0 leaves one core to the rest of the robot.',
         minimum=0,
         maximum=256,
     ),
@@ -327,38 +327,38 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'reference_folder',
         '',
-        'Folder whose images and YAML files are references from the start; empty: none.',
+        'Folder whose images and YAML files are loaded as references at start-up; empty: none.',
         at_start=True,
     ),
     Parameter(
         'keep_references',
         False,
-        'Write references that are set, selected or removed to reference_folder.',
+        'Save references in reference_folder when they are set, selected or removed.',
         at_start=True,
     ),
     Parameter(
         'reference_folders',
         ('~',),
-        'Folders in which ~/set_reference may name files, none hidden; one empty name: no files.',
+        'Folders that ~/set_reference may read from, except hidden files; one empty name: none.',
         at_start=True,
     ),
     Parameter(
         'image_transport',
         'raw',
-        'Whether to take sensor_msgs/Image from image, or CompressedImage from image/compressed.',
+        'raw: sensor_msgs/Image on image; compressed: CompressedImage on image/compressed.',
         choices=TRANSPORTS,
         live=True,
     ),
     Parameter(
         'reliable_image',
         False,
-        'Ask the camera for reliable delivery; a best-effort camera then does not connect.',
+        'Request reliable delivery; a camera that publishes best effort then does not connect.',
         live=True,
     ),
     Parameter(
         'image_timeout',
         5.0,
-        'Seconds without an image after which diagnostics say so.',
+        'Seconds without an image after which diagnostics report an error.',
         minimum=0.1,
         maximum=3600.0,
         live=True,
@@ -366,7 +366,7 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'max_image_age',
         0.0,
-        'Seconds after which a frame is STALE and guides nobody; 0: never. Needs one clock.',
+        'Seconds after which a frame is STALE; 0: never. Camera and node must share a clock.',
         minimum=0.0,
         maximum=3600.0,
         live=True,
@@ -374,13 +374,13 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'tracking',
         True,
-        'Follow what was found from frame to frame, at camera rate, between full matches.',
+        'Track what was found at camera rate between full matches.',
         live=True,
     ),
     Parameter(
         'match_interval',
         2.0,
-        'Seconds from one full match to the next while a reference is tracked.',
+        'Seconds between full matches while a reference is tracked.',
         minimum=0.0,
         maximum=3600.0,
         live=True,
@@ -388,7 +388,7 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'max_latency',
         0.0,
-        'Seconds that a full match may take: it gets as many keypoints as that allows; 0: all.',
+        'Seconds that a full match may take; keypoints are reduced to meet it; 0: no limit.',
         minimum=0.0,
         maximum=60.0,
         live=True,
@@ -396,7 +396,7 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'detection_interval',
         5.0,
-        'Seconds for which objects are carried on by the motion of a tracked reference; 0: never.',
+        'Seconds between object detections while a reference is tracked; 0: in every full match.',
         minimum=0.0,
         maximum=3600.0,
         live=True,
@@ -404,13 +404,13 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'publish_tf',
         True,
-        'Publish the pose on /tf as well, as frame NAMESPACE/NODE/ID, where tf2_ros is installed.',
+        'Also publish the pose on /tf, as frame NAMESPACE/NODE/ID, if tf2_ros is installed.',
         live=True,
     ),
     Parameter(
         'picture_width',
         1280,
-        'Widest debug, overlay and heat map image in pixels.',
+        'Largest width of debug, overlay and heat map images in pixels.',
         minimum=64,
         maximum=7680,
         live=True,
@@ -425,25 +425,31 @@ MATCHER_PARAMETERS = (
 )
 
 VIRTUAL_CAMERA_PARAMETERS = (
-    Parameter('photo_path', '', 'Photo that lies in the scene; empty: a cup of coffee.'),
-    Parameter('photo_width', 0.3, 'Its width in metres.', minimum=0.001, maximum=100.0),
+    Parameter('photo_path', '', 'Photo to place in the scene; empty: a cup of coffee.'),
+    Parameter('photo_width', 0.3, 'Width of the photo in metres.', minimum=0.001, maximum=100.0),
     Parameter('width', 640, 'Width of the images in pixels.', minimum=32, maximum=4096),
     Parameter('height', 480, 'Height of the images in pixels.', minimum=32, maximum=4096),
     Parameter('rate', 5.0, 'Images per second.', minimum=0.1, maximum=120.0),
     Parameter('noise', 6.0, 'Sensor noise in grey values.', minimum=0.0, maximum=100.0),
-    Parameter('light_change', 0.35, 'How far the light swings.', minimum=0.0, maximum=0.9),
+    Parameter(
+        'light_change',
+        0.35,
+        'How much the light changes.',
+        minimum=0.0,
+        maximum=0.9,
+    ),
     Parameter('seed', 0, 'Seed of the noise.', minimum=0, maximum=2**31 - 1),
     Parameter('frame_id', 'virtual_camera_optical_frame', 'frame_id of the images.'),
 )
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """Return what is fixed once the networks are loaded."""
+    """Return the settings that are fixed once the networks are loaded."""
     return Settings(**{field.name: values[field.name] for field in fields(Settings)})
 
 
 def options_of(values: Mapping[str, Any]) -> Options:
-    """Return what may change from one image to the next."""
+    """Return the matching options, which may change from one image to the next."""
     limits = (
         'score_threshold',
         'reprojection_error',
@@ -466,7 +472,7 @@ def options_of(values: Mapping[str, Any]) -> Options:
 
 
 def guide_options_of(values: Mapping[str, Any]) -> GuideOptions:
-    """Return what may change from one camera image to the next."""
+    """Return the options of a camera stream, which may change from one image to the next."""
     return GuideOptions(options_of(values), values['image_rotation'], values['landmark_mode'])
 
 

@@ -1,4 +1,4 @@
-"""All that can be chosen: which networks to use, where, on what, and how they work together."""
+"""What can be configured: which networks run, on which device, and how they work together."""
 
 from dataclasses import dataclass, field
 import os
@@ -26,40 +26,40 @@ LANDMARK_MODES = ('global', 'local')
 ROTATIONS = (0, 90, 180, 270)
 TRANSPORTS = ('raw', 'compressed')
 
-# How far weights may go down: the paper's range, where it leaves enough matches. With 0.5 DISK and
-# XFeat lose half of them or more.
+# How far below 1 weights may go: the range of the paper, where that leaves enough matches. With
+# 0.5, DISK and XFeat lose at least half of theirs.
 SUITABLE_RANGE = {'aliked': 0.5, 'superpoint': 0.5, 'disk': 0.25, 'xfeat': 0.25}
 
 
 class SettingsError(UserError):
-    """A setting that cannot work on this machine; the message says what to use instead."""
+    """A setting that does not work here; the message says what to use instead."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is fixed once the networks are loaded."""
+    """Settings that are fixed once the networks are loaded."""
 
     extractor: str = 'aliked'
     matcher: str = 'lightglue'
     device: str = 'auto'
     precision: str = 'single'  # half is for GPUs
-    max_keypoints: int = 1024  # of each image
-    pruning: bool = False  # whether LightGlue drops points that have hardly any prospect
+    max_keypoints: int = 1024  # per image
+    pruning: bool = False  # let LightGlue drop keypoints early that are unlikely to match
     max_image_side: int = 1024  # larger images are shrunk to this, never enlarged
 
     detector: str = 'yolov4-tiny'
     detector_path: str = ''  # the file of an onnx or ultralytics detector
-    detector_sha256: str = ''  # of that file: whoever names it trusts it
-    detector_labels: str = ''  # a text file with one label a line, for an onnx detector
-    detector_threshold: float = 0.25  # objects that score lower are not seen
-    cam: str = 'closed_form'  # how heat maps are made
-    gate_heat: bool = True  # whether a heat map ends at its object's box
+    detector_sha256: str = ''  # of that file: to give its hash is to trust it
+    detector_labels: str = ''  # a text file with one label per line, for an onnx detector
+    detector_threshold: float = 0.25  # detections with a lower score are ignored
+    cam: str = 'closed_form'  # how heat maps are computed
+    gate_heat: bool = True  # cut each heat map off at its object's box
     fallback: str = 'none'  # where weights come from when nothing is detected
-    clip_path: str = ''  # a checkpoint of open_clip, for labels
-    clip_model: str = 'ViT-B-32'  # its architecture, by open_clip's name
+    clip_path: str = ''  # an open_clip checkpoint that compares labels
+    clip_model: str = 'ViT-B-32'  # its architecture, as open_clip names it
 
     def __post_init__(self) -> None:
-        """Refuse what no network can work with."""
+        """Refuse values that no network can work with."""
         for name, choices in (
             ('extractor', EXTRACTORS),
             ('matcher', MATCHERS),
@@ -78,25 +78,25 @@ class Settings:
 
 @dataclass(frozen=True)
 class Weighting:
-    """How the heat at a keypoint becomes the number that its descriptor is multiplied with.
+    """How the heat H at a keypoint becomes the factor by which its descriptor is multiplied.
 
-    auto           none, and if that does not find the reference, sew
-    sew            (1 + H) / max(1 + H), as the paper has it; `range` makes it milder
+    auto           none, then sew if that does not find the reference
+    sew            (1 + H) / max(1 + H), as in the paper; a smaller `range` makes it milder
     none           1: descriptors stay as they are
-    uniform        control: the mean of what sew gives, the same for every keypoint
-    shuffled       control: what sew gives, dealt out to the keypoints at random
+    uniform        control: every keypoint gets the mean of the sew weights
+    shuffled       control: the sew weights, assigned to keypoints at random
     heat           H, which the paper rejected
     one_plus_heat  1 + H, which the paper rejected
     """
 
     kind: str = 'auto'
-    range: float | None = None  # sew gives 1 - range to 1; None: what suits the extractor
-    aggregation: str = 'max'  # how the heat of several objects becomes one
-    stage: str = 'before'  # or after the linear layer with which LightGlue reads descriptors
+    range: float | None = None  # sew weights lie in [1 - range, 1]; None: as suits the extractor
+    aggregation: str = 'max'  # how the heat maps of several objects are combined
+    stage: str = 'before'  # or after the linear layer that projects descriptors into LightGlue
     seed: int = 0  # of shuffled
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
+        """Refuse values that have no meaning."""
         check_choice('weighting', self.kind, WEIGHTINGS)
         check_choice('heat_aggregation', self.aggregation, AGGREGATIONS)
         check_choice('weight_stage', self.stage, WEIGHT_STAGES)
@@ -106,18 +106,18 @@ class Weighting:
 
 @dataclass(frozen=True)
 class Pairing:
-    """How objects are paired: by what their labels mean, by how they look, or by both.
+    """How objects are paired: by the meaning of their labels, by appearance, or by both.
 
-    Of pairs of COCO labels from different supercategories 1 to 2 % reach the floor of 0.2; pairs
-    like dog and cat, cup and bowl or chair and couch do.
+    Of the pairs of COCO labels from different supercategories, 1 to 2 % reach the floor of 0.2.
+    Pairs such as dog and cat, cup and bowl, or chair and couch do.
     """
 
     by: str = 'text'
-    most: int = 1  # pairs; 1 is the one best pair of the paper
-    floor: float = 0.2  # less alike objects stay alone; 0: nothing in common, 1: the same
+    most: int = 1  # pairs; the paper takes the best pair only
+    floor: float = 0.2  # less similar objects are not paired; 0: nothing in common, 1: identical
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
+        """Refuse values that have no meaning."""
         check_choice('pairing', self.by, PAIRINGS)
         if self.most < 1:
             raise SettingsError(f'max_pairs is {self.most}: it must be 1 or more')
@@ -127,47 +127,47 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a match must reach to be believed.
+    """What a match must reach to be accepted.
 
-    Unrelated pictures give a homography almost every time, so the defaults come from a
-    comparison with them: see the README, 'When it says OK'.
+    Unrelated pictures almost always yield some homography, so the defaults were chosen by
+    comparison with them: see 'When it says OK' in the README.
     """
 
-    score_threshold: float = 0.1  # matches that the network scores lower are dropped
-    reprojection_error: float = 4.0  # pixels of the image within which a match agrees
-    min_confidence: float = 0.5  # one half: as calibrated, see matching/confidence.py
+    score_threshold: float = 0.1  # matches with a lower score are dropped
+    reprojection_error: float = 4.0  # largest distance of an inlier, in pixels of the image
+    min_confidence: float = 0.5  # the calibrated limit: see matching/confidence.py
     min_inliers: int = 20
     min_inlier_ratio: float = 0.25
-    min_coverage: float = 0.08  # share of the reference that the agreeing points span
-    min_area_ratio: float = 0.002  # of the found outline to the image
+    min_coverage: float = 0.08  # share of the reference that the inliers span
+    min_area_ratio: float = 0.002  # area of the outline in the image / area of the image
     max_area_ratio: float = 50.0
-    max_stretch: float = 8.0  # how much longer one direction may become than another
-    max_perspective: float = 30.0  # how much larger one corner may appear than another
+    max_stretch: float = 8.0  # largest ratio of the scales in two directions
+    max_perspective: float = 30.0  # largest ratio of the scales at two corners
 
 
 @dataclass(frozen=True)
 class Options:
-    """What may change from one image to the next."""
+    """Options of matching, which may change from one image to the next."""
 
     limits: Limits = field(default_factory=Limits)
     weighting: Weighting = field(default_factory=Weighting)
     pairing: Pairing = field(default_factory=Pairing)
-    # By matches, and by ink where those find nothing; or by one of the two alone.
+    # both: by keypoint matches, then by ink if those find nothing.
     drawing_search: str = 'both'
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
+        """Refuse values that have no meaning."""
         check_choice('drawing_search', self.drawing_search, DRAWING_SEARCHES)
 
 
 @dataclass(frozen=True)
 class GuideOptions:
-    """What may change from one camera image to the next."""
+    """Options of a camera stream, which may change from one image to the next."""
 
     matching: Options = field(default_factory=Options)
-    rotation: int = 0  # degrees clockwise that set images upright
+    rotation: int = 0  # degrees clockwise that turn images upright
     landmark_mode: str = 'global'  # or local
-    most_keypoints: int | None = None  # that are matched; None: as many as max_keypoints
+    most_keypoints: int | None = None  # keypoints to match; None: max_keypoints
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -183,7 +183,7 @@ def check_share(name: str, value: float) -> None:
 
 
 def existing_file(path: Path | str, setting: str) -> Path:
-    """Return the path of the file that a setting names, after making sure that there is one."""
+    """Return the absolute path of the file that a setting names, if it exists."""
     path = Path(path).expanduser().absolute()
     try:
         path.stat()
@@ -197,13 +197,13 @@ def existing_file(path: Path | str, setting: str) -> Path:
 
 
 def default_threads() -> int:
-    """Return how many CPU threads leave one core to the rest of the machine."""
+    """Return the number of CPU threads that leaves one core to the rest of the machine."""
     return max(1, (os.cpu_count() or 2) - 1)
 
 
 def choose_device(name: str) -> 'torch.device':
     """Turn 'auto', 'cpu' or 'cuda' into a device that works on this machine."""
-    import torch  # takes seconds, and the table of parameters needs only the names above
+    import torch  # takes seconds, and the parameter table only needs the names above
 
     cuda_works = torch.cuda.is_available()
     if name == 'cuda' and not cuda_works:
