@@ -13,7 +13,7 @@ from torchvision.ops import batched_nms, roi_align
 from niom_ros.core.settings import CAM_METHODS, choose_device, Settings, SettingsError
 from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.networks.darknet import Darknet, parse_cfg
-from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
+from niom_ros.semantics.detectors.darknet import DarknetYolo, load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import (
     best_candidates,
     DetectorOptions,
@@ -202,7 +202,7 @@ def test_darknet_weights_are_read_in_the_order_of_the_file():
     assert norm.running_var.tolist() == [12, 13, 14, 15]
     assert last.bias.tolist() == values[-21:-14].tolist()
     assert last.weight.flatten().tolist() == values[-14:].tolist()
-    (output,) = network(torch.rand(1, 3, 64, 96))
+    (output,) = DarknetYolo(network)(torch.rand(1, 3, 64, 96))
     assert output.shape == (1, 7, 16, 24)
 
 

@@ -66,7 +66,7 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
     copy = tmp_path / 'clone'
     copy.mkdir()
     subprocess.run(
-        ['cp', '-r', 'niom_ros', 'setup.py', 'pyproject.toml', 'package.xml', copy],
+        ['cp', '-r', 'environment', 'niom_ros', 'setup.py', 'pyproject.toml', 'package.xml', copy],
         cwd=clone,
         check=True,
     )

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import GuideOptions, Options, Weighting
+from niom_ros.core.settings import Options, StreamOptions, Weighting
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.references.given import GivenReference, NamedReference
 from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.stream.guide import guide
+from niom_ros.stream.answers import find_best
 from niom_ros.stream.recollection import Recollection
 from niom_ros.tracking.track import Tracked
 
-OPTIONS = GuideOptions(Options(weighting=Weighting('sew')))
+OPTIONS = StreamOptions(Options(weighting=Weighting('sew')))
 INTERVAL = 5.0  # seconds
 
 
@@ -36,9 +36,9 @@ class Stream:
         clue = self.recollection.clue(
             [self.named], tracked if followed else None, seconds, image.shape, INTERVAL
         )
-        guidance = guide(self.pipeline, [self.named], image, None, OPTIONS, clue=clue)
-        self.recollection.note(guidance, seconds)
-        return guidance
+        answer = find_best(self.pipeline, [self.named], image, None, OPTIONS, clue=clue)
+        self.recollection.note(answer, seconds)
+        return answer
 
     def truth(self, seconds):
         return self.scene.picture_to_image(seconds)
@@ -53,8 +53,8 @@ def stream(pipeline, cup, scene):
     return Stream(pipeline, cup, scene)
 
 
-def detected(guidance):
-    return 'detect' in guidance.outcome.stage_seconds
+def detected(answer):
+    return 'detect' in answer.match.stage_seconds
 
 
 def test_objects_are_carried_along_until_it_is_time_to_look_again(stream):

@@ -47,7 +47,7 @@ from niom_ros.replay.decompression import unpacked
 from niom_ros.replay.messages import build, message_types, plain, serialised
 from niom_ros.replay.outputs import HOMOGRAPHY, LANDMARKS, MATCH, POSE, TOPICS
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
-from niom_ros.stream.guide import guide
+from niom_ros.stream.answers import find_best
 
 FRAMES = 4
 PERIOD = 0.25  # seconds
@@ -377,7 +377,7 @@ def test_a_reference_that_is_in_no_image_is_exit_code_3(bag, loaded, tmp_path, c
 def test_ctrl_c_leaves_whole_files(bag, reference, loaded, tmp_path, monkeypatch, capsys):
     def interrupted(*arguments):
         os.kill(os.getpid(), signal.SIGINT)
-        return guide(*arguments)
+        return find_best(*arguments)
 
     monkeypatch.setattr(command, 'guide', interrupted)
     handler = signal.getsignal(signal.SIGINT)  # whatever the tests were started with

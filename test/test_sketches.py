@@ -12,7 +12,7 @@ import torch
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import GuideOptions, Options, SettingsError, Weighting
+from niom_ros.core.settings import Options, SettingsError, StreamOptions, Weighting
 from niom_ros.drawings.tracing import Traced
 from niom_ros.images.decoding import TooPlain
 from niom_ros.images.pages.reading import read_reference_picture
@@ -28,7 +28,7 @@ from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Hints
 from niom_ros.simulation.demo_sketch import demo_sketch
 from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
-from niom_ros.stream.guide import guide
+from niom_ros.stream.answers import find_best
 
 INK = Options(drawing_search='ink')
 BENT = np.array([[0.8, 0.1, 60], [-0.08, 0.85, 70], [0.0002, -0.0001, 1]])
@@ -214,7 +214,7 @@ def test_a_drawing_that_was_found_is_looked_for_where_it_was(
     clue = None
     for frame, seconds in enumerate((8.0, 8.1, 8.2)):
         view = scene.view(seconds, frame)
-        found = guide(pipeline, [named], view.image, None, GuideOptions(), clue=clue)
+        found = find_best(pipeline, [named], view.image, None, StreamOptions(), clue=clue)
         clue = found.clue
         verdict = found.outcome.verdict
         assert verdict.status is Status.OK, verdict.message
@@ -230,9 +230,9 @@ def test_where_it_was_is_known_in_the_upright_image(
     pipeline: Pipeline, view: View, named: NamedReference, searches: list[str], degrees: int
 ) -> None:
     turned = np.rot90(view.image, degrees // 90).copy()
-    options = GuideOptions(rotation=degrees)
-    first = guide(pipeline, [named], turned, None, options)
-    again = guide(pipeline, [named], turned, None, options, clue=first.clue)
+    options = StreamOptions(rotation=degrees)
+    first = find_best(pipeline, [named], turned, None, options)
+    again = find_best(pipeline, [named], turned, None, options, clue=first.clue)
     assert first.outcome.verdict.status is again.outcome.verdict.status is Status.OK
     assert searches == ['trace', 'trace_near']
 
@@ -278,7 +278,7 @@ def test_a_clue_does_not_make_a_drawing_be_found_where_it_is_not(
 
 def test_a_frame_without_it_gives_no_clue(pipeline: Pipeline, named: NamedReference) -> None:
     image = np.full((480, 640, 3), 128, np.uint8)
-    assert guide(pipeline, [named], image, None, GuideOptions()).clue is None
+    assert find_best(pipeline, [named], image, None, StreamOptions()).clue is None
 
 
 @pytest.mark.parametrize('first', ['ink', 'sew'])

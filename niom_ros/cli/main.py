@@ -15,7 +15,6 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.installation import version
 from niom_ros.core.malloc_tuning import keep_freed_memory
 from niom_ros.core.parameters import (
-    guide_options_of,
     GUIDE_PARAMETERS,
     MATCH_PARAMETERS,
     MATCHER_NODE_PARAMETERS,
@@ -23,6 +22,8 @@ from niom_ros.core.parameters import (
     options_of,
     Parameter,
     settings_of,
+    stream_options_of,
+    STREAM_PARAMETERS,
 )
 from niom_ros.core.progress_line import LiveLine
 from niom_ros.core.settings import Settings
@@ -50,9 +51,14 @@ BENCH_PARTS = ('comparison', 'tracking', 'drawing', 'growth', 'node')
 BENCH_OPTIONS = tuple(
     parameter for parameter in NETWORK_PARAMETERS if parameter.name in ('detector', 'device')
 )
-# A replay always matches all references given, so match_all has no meaning here.
+# A replay matches all references given, and takes the time that it needs.
+NOT_FOR_REPLAY = ('match_all', 'max_latency')
 REPLAY_OPTIONS = (
-    *(parameter for parameter in GUIDE_PARAMETERS if parameter.name != 'match_all'),
+    *(
+        parameter
+        for parameter in (*GUIDE_PARAMETERS, *STREAM_PARAMETERS)
+        if parameter.name not in NOT_FOR_REPLAY
+    ),
     *(parameter for parameter in MATCHER_NODE_PARAMETERS if parameter.name == 'picture_width'),
     *MATCH_OPTIONS,
 )
@@ -238,7 +244,7 @@ def replay(arguments: argparse.Namespace) -> int:
             tuple(arguments.reference),
             OutputFiles(arguments.output, arguments.pictures, arguments.video),
             settings_of(values),
-            guide_options_of(values),
+            stream_options_of(values | {'max_latency': 0.0}),
             arguments.rectified_image,
             arguments.picture_width,
             arguments.topic,

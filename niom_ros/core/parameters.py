@@ -15,7 +15,6 @@ from niom_ros.core.settings import (
     DRAWING_SEARCHES,
     EXTRACTORS,
     FALLBACKS,
-    GuideOptions,
     LANDMARK_MODES,
     Limits,
     MATCHERS,
@@ -25,6 +24,7 @@ from niom_ros.core.settings import (
     PRECISIONS,
     ROTATIONS,
     Settings,
+    StreamOptions,
     TRANSPORTS,
     WEIGHT_STAGES,
     Weighting,
@@ -284,7 +284,7 @@ GUIDE_PARAMETERS = (
     ),
     Parameter(
         'image_rotation',
-        GuideOptions.rotation,
+        StreamOptions.rotation,
         'Degrees clockwise that turn the images of a rotated camera upright.',
         choices=ROTATIONS,
         live=True,
@@ -297,9 +297,42 @@ GUIDE_PARAMETERS = (
     ),
     Parameter(
         'landmark_mode',
-        GuideOptions.landmark_mode,
+        StreamOptions.landmark_mode,
         'Place landmarks by the homography (global) or by the matches near each of them (local).',
         choices=LANDMARK_MODES,
+        live=True,
+    ),
+)
+
+STREAM_PARAMETERS = (
+    Parameter(
+        'tracking',
+        StreamOptions.tracking,
+        'Track what was found at camera rate between full matches.',
+        live=True,
+    ),
+    Parameter(
+        'match_interval',
+        StreamOptions.match_interval,
+        'Seconds between full matches while a reference is tracked.',
+        minimum=0.0,
+        maximum=3600.0,
+        live=True,
+    ),
+    Parameter(
+        'max_latency',
+        StreamOptions.max_latency,
+        'Seconds that a full match may take; keypoints are reduced to meet it; 0: no limit.',
+        minimum=0.0,
+        maximum=60.0,
+        live=True,
+    ),
+    Parameter(
+        'detection_interval',
+        StreamOptions.detection_interval,
+        'Seconds between object detections while a reference is tracked; 0: in every full match.',
+        minimum=0.0,
+        maximum=3600.0,
         live=True,
     ),
 )
@@ -372,36 +405,6 @@ MATCHER_NODE_PARAMETERS = (
         live=True,
     ),
     Parameter(
-        'tracking',
-        True,
-        'Track what was found at camera rate between full matches.',
-        live=True,
-    ),
-    Parameter(
-        'match_interval',
-        2.0,
-        'Seconds between full matches while a reference is tracked.',
-        minimum=0.0,
-        maximum=3600.0,
-        live=True,
-    ),
-    Parameter(
-        'max_latency',
-        0.0,
-        'Seconds that a full match may take; keypoints are reduced to meet it; 0: no limit.',
-        minimum=0.0,
-        maximum=60.0,
-        live=True,
-    ),
-    Parameter(
-        'detection_interval',
-        5.0,
-        'Seconds between object detections while a reference is tracked; 0: in every full match.',
-        minimum=0.0,
-        maximum=3600.0,
-        live=True,
-    ),
-    Parameter(
         'publish_tf',
         True,
         'Also publish the pose on /tf, as frame NAMESPACE/NODE/ID, if tf2_ros is installed.',
@@ -420,6 +423,7 @@ MATCHER_NODE_PARAMETERS = (
 MATCHER_PARAMETERS = (
     *MATCHER_NODE_PARAMETERS,
     *GUIDE_PARAMETERS,
+    *STREAM_PARAMETERS,
     *NETWORK_PARAMETERS,
     *MATCH_PARAMETERS,
 )
@@ -471,9 +475,17 @@ def options_of(values: Mapping[str, Any]) -> Options:
     )
 
 
-def guide_options_of(values: Mapping[str, Any]) -> GuideOptions:
+def stream_options_of(values: Mapping[str, Any]) -> StreamOptions:
     """Return the options of a camera stream, which may change from one image to the next."""
-    return GuideOptions(options_of(values), values['image_rotation'], values['landmark_mode'])
+    return StreamOptions(
+        matching=options_of(values),
+        rotation=values['image_rotation'],
+        landmark_mode=values['landmark_mode'],
+        tracking=values['tracking'],
+        match_interval=values['match_interval'],
+        max_latency=values['max_latency'],
+        detection_interval=values['detection_interval'],
+    )
 
 
 def defaults(table: Iterable[Parameter]) -> dict[str, Any]:

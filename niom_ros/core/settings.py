@@ -161,13 +161,16 @@ class Options:
 
 
 @dataclass(frozen=True)
-class GuideOptions:
+class StreamOptions:
     """Options of a camera stream, which may change from one image to the next."""
 
     matching: Options = field(default_factory=Options)
     rotation: int = 0  # degrees clockwise that turn images upright
     landmark_mode: str = 'global'  # or local
-    most_keypoints: int | None = None  # keypoints to match; None: max_keypoints
+    tracking: bool = True  # follow what was found from image to image, between full matches
+    match_interval: float = 2.0  # seconds from one full match to the next while tracking
+    max_latency: float = 0.0  # seconds that a full match may take; 0: any time
+    detection_interval: float = 5.0  # seconds for which detected objects are carried along
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from niom_ros.matching.geometry import Status
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.semantics.scene import Scene
-from niom_ros.stream.guide import Guidance
+from niom_ros.stream.answers import Answer
 from niom_ros.stream.pose import Pose
 
 Build = Callable[..., Any]  # build('niom_ros/Homography', status=1, ...)
@@ -37,9 +36,9 @@ class FrameInfo:
     dropped: int = 0
 
 
-def homography_message(build: Build, guidance: Guidance, frame: FrameInfo) -> Any:
+def homography_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
     """Return where the reference is: small, for controllers."""
-    verdict = guidance.outcome.verdict
+    verdict = answer.match.verdict
     fields: dict[str, Any] = {
         'header': frame.header,
         'status': int(verdict.status),
@@ -48,13 +47,12 @@ def homography_message(build: Build, guidance: Guidance, frame: FrameInfo) -> An
         'confidence': verdict.confidence,
     }
     if verdict.reference_to_image is not None:
-        tracked = guidance.matched_stamp is not None
-        fields['source'] = TRACKED if tracked else MATCHED
-        fields['matched_stamp'] = guidance.matched_stamp if tracked else stamp_of(frame.header)
+        fields['source'] = TRACKED if answer.tracked else MATCHED
+        fields['matched_stamp'] = answer.matched_tag if answer.tracked else stamp_of(frame.header)
         fields['matrix'] = verdict.reference_to_image.ravel()
-    if guidance.reference is not None:
-        width, height = guidance.reference.given.size
-        fields |= reference_fields(guidance)
+    if answer.reference is not None:
+        width, height = answer.reference.given.size
+        fields |= reference_fields(answer)
         fields |= {'reference_width': width, 'reference_height': height}
     return build('niom_ros/Homography', **fields)
 
@@ -64,27 +62,27 @@ def stamp_of(header: Any) -> Any:
     return header['stamp'] if isinstance(header, dict) else header.stamp
 
 
-def reference_fields(guidance: Guidance) -> dict[str, Any]:
+def reference_fields(answer: Answer) -> dict[str, Any]:
     """Return which reference a message is about."""
-    if guidance.reference is None:
+    if answer.reference is None:
         return {}
     return {
-        'reference_id': guidance.reference.id,
-        'reference_revision': guidance.reference.revision,
+        'reference_id': answer.reference.id,
+        'reference_revision': answer.reference.revision,
     }
 
 
-def match_message(build: Build, guidance: Guidance, frame: FrameInfo, homography: Any) -> Any:
+def match_message(build: Build, answer: Answer, frame: FrameInfo, homography: Any) -> Any:
     """Return all that is known about a frame."""
-    outcome, verdict = guidance.outcome, guidance.outcome.verdict
+    outcome, verdict = answer.match, answer.match.verdict
     correspondences = outcome.correspondences
-    checks = verdict.checks | pose_checks(guidance.pose)
+    checks = verdict.checks | pose_checks(answer.pose)
     fields: dict[str, Any] = {
         'header': frame.header,
         'homography': homography,
         'status_message': verdict.message,
-        'tried_reference_ids': [name for name, _ in guidance.tried],
-        'tried_confidences': floats([confidence for _, confidence in guidance.tried]),
+        'tried_reference_ids': [name for name, _ in answer.tried],
+        'tried_confidences': floats([confidence for _, confidence in answer.tried]),
         'reference_x': floats(correspondences.reference_points[:, 0]),
         'reference_y': floats(correspondences.reference_points[:, 1]),
         'image_x': floats(correspondences.image_points[:, 0]),
@@ -108,9 +106,9 @@ def match_message(build: Build, guidance: Guidance, frame: FrameInfo, homography
         fields['reference_weight'] = floats(correspondences.reference_weights)
     if correspondences.image_weights is not None:
         fields['image_weight'] = floats(correspondences.image_weights)
-    if guidance.reference is not None:
-        reference = guidance.reference.reference
-        fields['reference_label'] = guidance.reference.given.label
+    if answer.reference is not None:
+        reference = answer.reference.reference
+        fields['reference_label'] = answer.reference.given.label
         fields['reference_objects'] = object_messages(build, reference.scene)
         fields['reference_keypoints'] = len(reference.features)
     return build('niom_ros/MatchResult', **fields)
@@ -142,13 +140,13 @@ def object_messages(build: Build, scene: Scene) -> list[Any]:
     return [build('niom_ros/DetectedObject', **seen.as_message()) for seen in scene.objects]
 
 
-def landmarks_message(build: Build, guidance: Guidance, frame: FrameInfo) -> Any:
+def landmarks_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
     """Return where the named points of the reference are."""
-    places = guidance.landmarks
+    places = answer.landmarks
     return build(
         'niom_ros/LandmarkArray',
         header=frame.header,
-        status=int(guidance.outcome.verdict.status),
+        status=int(answer.match.verdict.status),
         mode=MODE_NUMBERS[frame.landmark_mode],
         names=[place.name for place in places],
         x=floats([place.x for place in places]),
@@ -156,7 +154,7 @@ def landmarks_message(build: Build, guidance: Guidance, frame: FrameInfo) -> Any
         deviation=floats([place.deviation for place in places]),
         confidence=floats([place.confidence for place in places]),
         inside=np.array([place.inside for place in places], bool),
-        **reference_fields(guidance),
+        **reference_fields(answer),
     )
 
 
@@ -191,11 +189,6 @@ def image_message(build: Build, rgb: np.ndarray, header: Any) -> Any:
         step=3 * width,
         data=rgb.ravel(),
     )
-
-
-def is_found(guidance: Guidance) -> bool:
-    """Tell whether the reference was found."""
-    return guidance.outcome.verdict.status is Status.OK
 
 
 def floats(values: Any) -> np.ndarray:

@@ -10,8 +10,8 @@ import torch
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained
-from niom_ros.core.parameters import guide_options_of, settings_of
-from niom_ros.core.settings import default_threads, GuideOptions, SettingsError
+from niom_ros.core.parameters import settings_of, stream_options_of
+from niom_ros.core.settings import default_threads, SettingsError, StreamOptions
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.nodes.outputs import Outputs
 from niom_ros.references.folder import read_reference, ReferenceFolder
@@ -24,12 +24,12 @@ class Live:
     """The parameters as they are now; a frame sees one such state from beginning to end."""
 
     values: dict[str, Any]
-    options: GuideOptions
+    options: StreamOptions
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> 'Live':
         """Return what the values of parameters mean."""
-        return cls(values, guide_options_of(values))
+        return cls(values, stream_options_of(values))
 
     @property
     def transport(self) -> tuple[str, bool]:

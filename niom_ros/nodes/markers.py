@@ -6,8 +6,8 @@ from std_msgs.msg import ColorRGBA, Header
 from visualization_msgs.msg import Marker, MarkerArray
 
 from niom_ros.core.homographies import warp_points
+from niom_ros.stream.answers import Answer
 from niom_ros.stream.camera import CameraModel
-from niom_ros.stream.guide import Guidance
 from niom_ros.stream.pose import in_widths
 
 LIFETIME = 10  # seconds, so that nothing stays of a node that has gone
@@ -17,26 +17,24 @@ OUTLINE = ColorRGBA(r=0.34, g=0.71, b=0.91, a=1.0)
 LANDMARK = ColorRGBA(r=0.90, g=0.62, b=0.0, a=1.0)
 
 
-def marker_array(guidance: Guidance, camera: CameraModel | None, header: Header) -> MarkerArray:
+def marker_array(answer: Answer, camera: CameraModel | None, header: Header) -> MarkerArray:
     """Return the markers of a frame: all former ones removed, then what was found.
 
     With a pose they are where things are; with a calibrated camera alone, one metre before it on
     the right line of sight; without one, nowhere.
     """
     markers = [Marker(header=header, action=Marker.DELETEALL)]
-    homography = guidance.outcome.verdict.reference_to_image
-    if guidance.reference is None or homography is None or camera is None:
+    homography = answer.match.verdict.reference_to_image
+    if answer.reference is None or homography is None or camera is None:
         return MarkerArray(markers=markers)
-    reference = guidance.reference
+    reference = answer.reference
     corners = reference.reference.box.corners()
-    marks = guidance.landmarks
+    marks = answer.landmarks
     visible = [mark for mark in marks if np.isfinite(mark.x) and np.isfinite(mark.y)]
-    if guidance.pose is not None:
-        outline = in_space(guidance, corners)
+    if answer.pose is not None:
+        outline = in_space(answer, corners)
         given = {mark.name: (mark.x, mark.y) for mark in reference.given.landmarks}
-        places = in_space(
-            guidance, np.array([given[mark.name] for mark in visible]).reshape(-1, 2)
-        )
+        places = in_space(answer, np.array([given[mark.name] for mark in visible]).reshape(-1, 2))
     else:
         outline = on_line_of_sight(camera, warp_points(homography, corners))
         if not np.isfinite(outline).all():  # a corner lies beyond what the lens can show
@@ -63,12 +61,12 @@ def marker_array(guidance: Guidance, camera: CameraModel | None, header: Header)
     return MarkerArray(markers=markers)
 
 
-def in_space(guidance: Guidance, reference_points: np.ndarray) -> np.ndarray:
+def in_space(answer: Answer, reference_points: np.ndarray) -> np.ndarray:
     """Return points of the reference where its pose puts them, in metres."""
-    assert guidance.pose is not None and guidance.reference is not None
-    given = guidance.reference.given
+    assert answer.pose is not None and answer.reference is not None
+    given = answer.reference.given
     metres = given.physical_width * in_widths(reference_points, given.size)
-    return metres @ guidance.pose.rotation.T + guidance.pose.translation
+    return metres @ answer.pose.rotation.T + answer.pose.translation
 
 
 def on_line_of_sight(camera: CameraModel, image_points: np.ndarray) -> np.ndarray:

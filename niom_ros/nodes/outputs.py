@@ -1,6 +1,5 @@
 """Everything that the matcher publishes about a frame."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
@@ -23,8 +22,8 @@ from niom_ros.nodes.markers import marker_array
 from niom_ros.nodes.ros_messages import build, rgb_to_message
 from niom_ros.pictures.answers import debug_picture, heatmap_picture, overlay_picture
 from niom_ros.references.given import NamedReference
+from niom_ros.stream.answers import Answer
 from niom_ros.stream.camera import CameraModel
-from niom_ros.stream.guide import Guidance
 
 try:
     from tf2_ros import TransformBroadcaster
@@ -36,10 +35,11 @@ OUTPUTS = QoSProfile(depth=1)
 # Also for those who come later.
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
+HEAT = '~/heatmap_image'
 PICTURES = {
     '~/debug_image': debug_picture,
     '~/overlay_image': overlay_picture,
-    '~/heatmap_image': heatmap_picture,
+    HEAT: heatmap_picture,
 }
 
 
@@ -88,41 +88,37 @@ class Outputs:
         self._reference_image.publish(rgb_to_message(named.given.image, header))
 
     def publish(
-        self, guidance: Guidance, frame: FrameInfo, camera: CameraModel | None, publish_tf: bool
+        self, answer: Answer, frame: FrameInfo, camera: CameraModel | None, publish_tf: bool
     ) -> None:
         """Publish what is known about a frame; all of it, or nothing if a message fails."""
-        homography = homography_message(build, guidance, frame)
-        match = match_message(build, guidance, frame, homography)
-        landmarks = landmarks_message(build, guidance, frame)
-        pose = None if guidance.pose is None else pose_message(build, guidance.pose, frame)
+        homography = homography_message(build, answer, frame)
+        match = match_message(build, answer, frame, homography)
+        landmarks = landmarks_message(build, answer, frame)
+        pose = None if answer.pose is None else pose_message(build, answer.pose, frame)
         markers = None
         if self._markers.get_subscription_count():
-            markers = marker_array(guidance, camera, frame.header)
+            markers = marker_array(answer, camera, frame.header)
         self._homography.publish(homography)
         self._match.publish(match)
         self._landmarks.publish(landmarks)
         if pose is not None:
             self._pose.publish(pose)
-            if publish_tf and self._transforms is not None and guidance.reference is not None:
-                self._transforms.sendTransform(self._transform(pose, guidance.reference.id))
+            if publish_tf and self._transforms is not None and answer.reference is not None:
+                self._transforms.sendTransform(self._transform(pose, answer.reference.id))
         if markers is not None:
             self._markers.publish(markers)
 
-    def publish_pictures(
-        self,
-        guidance: Guidance,
-        pipeline: Pipeline,
-        header: Header,
-        width: int,
-        topics: Iterable[str],
+    def is_watched(self, topic: str) -> bool:
+        """Tell whether anybody listens to the pictures of a topic."""
+        return bool(self._pictures[topic].get_subscription_count())
+
+    def publish_picture(
+        self, topic: str, answer: Answer, pipeline: Pipeline, header: Header, width: int
     ) -> None:
-        """Draw and publish those of the pictures that somebody looks at."""
-        for topic in topics:
-            publisher = self._pictures[topic]
-            if publisher.get_subscription_count():
-                picture = PICTURES[topic](guidance, pipeline, width)
-                if picture is not None:
-                    publisher.publish(rgb_to_message(picture, header))
+        """Draw and publish one of the pictures of a frame."""
+        picture = PICTURES[topic](answer, pipeline, width)
+        if picture is not None:
+            self._pictures[topic].publish(rgb_to_message(picture, header))
 
     def _transform(self, stamped: PoseWithCovarianceStamped, name: str) -> TransformStamped:
         place = stamped.pose.pose

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
+import math
 from pathlib import Path
 import signal
 import sys
@@ -15,20 +16,20 @@ import numpy as np
 import torch
 
 from niom_ros.core.errors import UserError
+from niom_ros.core.faults import explained
 from niom_ros.core.progress_line import LiveLine
-from niom_ros.core.settings import default_threads, GuideOptions, Settings
+from niom_ros.core.settings import default_threads, Settings, StreamOptions
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.looks import Clue
 from niom_ros.matching.pipeline import Pipeline
 from niom_ros.messages.results import (
     FrameInfo,
     homography_message,
-    is_found,
     landmarks_message,
     match_message,
     pose_message,
+    stamp_of,
 )
 from niom_ros.pictures.answers import debug_picture
 from niom_ros.references.folder import read_reference
@@ -44,12 +45,14 @@ from niom_ros.replay.outputs import (
     outputs_for,
     POSE,
 )
+from niom_ros.stream.answers import Answer, no_answer
 from niom_ros.stream.camera import Calibration
-from niom_ros.stream.guide import Guidance, guide, no_guidance
+from niom_ros.stream.stream import Frame, RefusedFrame, Stream
 
 MOST_IMAGES = 10**12
 SAMPLED_FRAMES = 30  # whose stamps tell how fast the camera was
 FRAME_RATES = 0.1, 120.0  # of videos
+SAME_MOMENT = 1e-6  # seconds between images that were recorded at the same time
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Replay:
     references: tuple[Path, ...]
     files: OutputFiles
     settings: Settings
-    options: GuideOptions
+    options: StreamOptions
     rectified_image: bool = False
     picture_width: int = 1280
     topic: str = ''  # of the images; '': the only one
@@ -86,7 +89,7 @@ def replay(job: Replay) -> bool:
         topic = bag.image_topic(job.topic)
         info_topic = bag.camera_info_topic(job.camera_info_topic, topic)
         pipeline = Pipeline(job.settings)
-        matcher = FrameMatcher(job, pipeline, prepared(given, pipeline, job.options))
+        matcher = Replayer(job, pipeline, prepared(given, pipeline, job.options))
         summary = Summary()
         frames = results(job, bag, topic, info_topic, matcher)
         with stopping_gently() as stopped, closing(frames):
@@ -124,7 +127,7 @@ def given_references(job: Replay) -> list[GivenReference]:
 
 
 def prepared(
-    given: Sequence[GivenReference], pipeline: Pipeline, options: GuideOptions
+    given: Sequence[GivenReference], pipeline: Pipeline, options: StreamOptions
 ) -> list[NamedReference]:
     """Let the networks see the references."""
     references = []
@@ -138,7 +141,7 @@ def prepared(
 
 
 def results(
-    job: Replay, bag: Bag, topic: str, info_topic: str, matcher: 'FrameMatcher'
+    job: Replay, bag: Bag, topic: str, info_topic: str, matcher: 'Replayer'
 ) -> Generator[FrameResult, None, None]:
     """Match the images of a recording one by one, and write what comes of each."""
     images = islice(bag.images(topic, info_topic, job.every), job.limit or None)
@@ -177,75 +180,90 @@ def frame_rate(bag: Bag, topic: str, every: int) -> float:
     return 1.0
 
 
-class FrameMatcher:
-    """Does to the images of a recording what the matcher node does to those of a camera."""
+class Replayer:
+    """Does to the images of a recording what the matcher node does to those of a camera.
+
+    But for time: a full match takes none here, so that the answers do not depend on the machine.
+    """
 
     def __init__(
         self, job: Replay, pipeline: Pipeline, references: Sequence[NamedReference]
     ) -> None:
-        self.references = references
+        self.references = tuple(references)
         self.camera_problem = ''
         self._job = job
         self._pipeline = pipeline
+        self._stream = Stream(pipeline)
         self._taken = 0
-        self._clue: Clue | None = None  # of the last image in which a reference was found
+        self._last_stamp = -math.inf
         self._calibration = Calibration()
 
     def result_of(self, image: BagImage) -> FrameResult:
         """Find the references in an image."""
         self._taken += 1
         start = time.perf_counter()
-        guidance, size = self._guidance(image)
-        frame = FrameInfo(
-            image.header,
-            *size,
-            self._pipeline.method,
-            self._pipeline.detector,
-            self._job.options.landmark_mode,
+        frame, size = self._frame(image)
+        answer = self._stream.answer_frame(frame)
+        info = FrameInfo(
+            header=image.header,
+            width=size[0],
+            height=size[1],
+            method=self._pipeline.method,
+            detector=self._pipeline.detector,
+            landmark_mode=self._job.options.landmark_mode,
             latency=time.perf_counter() - start,  # as if it had arrived the moment it was taken
             received=image.number,
             dropped=image.number - self._taken,
         )
         picture = None
         if self._job.files.need_pictures:
-            picture = debug_picture(guidance, self._pipeline, self._job.picture_width)
-        return FrameResult(image, guidance, messages_of(guidance, frame), picture)
+            picture = debug_picture(answer, self._pipeline, self._job.picture_width)
+        return FrameResult(image, answer, messages_of(answer, info), picture)
 
-    def _guidance(self, image: BagImage) -> tuple[Guidance, tuple[int, int]]:
-        """Return what is known about an image, and its size."""
-        message = image.message
+    def _frame(self, image: BagImage) -> tuple[Frame | RefusedFrame, tuple[int, int]]:
+        """Return an image of the recording as a frame, and its size."""
+        message, options, stamp = image.message, self._job.options, self._stamp_of(image)
         size = getattr(message, 'width', 0), getattr(message, 'height', 0)
         try:
             if message is None:
                 raise ImageError(image.problem)
             rgb = message_to_rgb(message)
             size = rgb.shape[1], rgb.shape[0]
-            options, camera, why = self._job.options, None, 'there is no camera_info'
+            camera, why = None, 'there is no camera_info'
             if image.camera_info is not None:
                 camera, why = self._calibration.camera_for(
                     image.camera_info, self._job.rectified_image, *size, message.header.frame_id
                 )
                 self.camera_problem = why or self.camera_problem
-            found = guide(self._pipeline, self.references, rgb, camera, options, why, self._clue)
-            self._clue = found.clue or self._clue
-            return found, size
         except ImageError as error:
-            reason = f'the camera image cannot be used: {error}'
-            return no_guidance(Status.BAD_IMAGE, reason), size
+            answer = no_answer(Status.BAD_IMAGE, f'the camera image cannot be used: {error}')
         except Exception as error:  # one bad image must not end the work on all others
-            return no_guidance(Status.FAULT, f'this image made niom fail: {error!r}'), size
+            answer = no_answer(Status.FAULT, f'niom failed on this frame: {explained(error)}')
+        else:
+            tag = stamp_of(image.header)
+            frame = Frame(rgb, stamp, self.references, options, camera, why, tag)
+            return frame, size
+        return RefusedFrame(answer, stamp, self.references, options), size
+
+    def _stamp_of(self, image: BagImage) -> float:
+        """Return when an image was recorded, in seconds; a moment later than the one before."""
+        stamp = image.time / 1e9
+        if stamp == self._last_stamp:
+            stamp += SAME_MOMENT
+        self._last_stamp = stamp
+        return stamp
 
 
-def messages_of(guidance: Guidance, frame: FrameInfo) -> dict[str, Any]:
+def messages_of(answer: Answer, frame: FrameInfo) -> dict[str, Any]:
     """Return what the node publishes about an image, by topic."""
-    homography = homography_message(build, guidance, frame)
+    homography = homography_message(build, answer, frame)
     messages = {
-        MATCH: match_message(build, guidance, frame, homography),
+        MATCH: match_message(build, answer, frame, homography),
         HOMOGRAPHY: homography,
-        LANDMARKS: landmarks_message(build, guidance, frame),
+        LANDMARKS: landmarks_message(build, answer, frame),
     }
-    if guidance.pose is not None:
-        messages[POSE] = pose_message(build, guidance.pose, frame)
+    if answer.pose is not None:
+        messages[POSE] = pose_message(build, answer.pose, frame)
     return messages
 
 
@@ -289,7 +307,7 @@ class Progress:
         """Tell about one more image."""
         self._done += 1
         each = (time.monotonic() - self._start) / self._done
-        status = result.guidance.outcome.verdict.status.name
+        status = result.answer.match.verdict.status.name
         self._line.draw(f'image {self._done} of {self._total}, {each:.2f} s each: {status}')
 
 
@@ -316,16 +334,16 @@ class Summary:
 
     def add(self, result: FrameResult) -> None:
         """Count an image."""
-        guidance = result.guidance
-        verdict = guidance.outcome.verdict
+        answer = result.answer
+        verdict = answer.match.verdict
         self.statuses[verdict.status] += 1
         self.first.setdefault(verdict.status, f'image {result.image.number}: {verdict.message}')
-        for stage, seconds in guidance.outcome.stage_seconds.items():
+        for stage, seconds in answer.match.stage_seconds.items():
             self.stages.setdefault(stage, []).append(seconds)
-        if is_found(guidance) and guidance.reference is not None:
-            self.references[guidance.reference.id] += 1
-            self.poses += guidance.pose is not None
-            self.no_pose = self.no_pose or guidance.no_pose
+        if answer.found and answer.reference is not None:
+            self.references[answer.reference.id] += 1
+            self.poses += answer.pose is not None
+            self.no_pose = self.no_pose or answer.no_pose
 
     def print(self, job: Replay, topic: str, camera: str) -> None:
         """Print the table."""

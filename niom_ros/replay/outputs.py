@@ -16,7 +16,7 @@ from niom_ros.images.decoding import reason
 from niom_ros.images.writing import write_picture
 from niom_ros.replay.bags import BagImage, BagWriter, partial_folder
 from niom_ros.replay.messages import plain
-from niom_ros.stream.guide import Guidance
+from niom_ros.stream.answers import Answer
 
 # As the matcher node publishes them.
 MATCH, HOMOGRAPHY, LANDMARKS, POSE = (
@@ -37,7 +37,7 @@ class FrameResult:
     """All that is known about an image of a recording."""
 
     image: BagImage
-    guidance: Guidance
+    answer: Answer
     messages: Mapping[str, Any]  # by topic; there is not always a pose
     picture: np.ndarray | None  # None: nobody wants it, or the image cannot be read
 

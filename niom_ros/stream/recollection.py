@@ -9,7 +9,7 @@ from niom_ros.matching.looks import Clue
 from niom_ros.matching.reference import Reference
 from niom_ros.references.given import NamedReference
 from niom_ros.semantics.scene import Scene
-from niom_ros.stream.guide import Guidance
+from niom_ros.stream.answers import Answer
 from niom_ros.tracking.track import Tracked
 
 
@@ -62,9 +62,9 @@ class Recollection:
             scene = seen.scene.carried(view @ np.linalg.inv(seen.reference_to_image))
         return replace(clue, reference_to_image=view, followed=True, scene=scene)
 
-    def note(self, guidance: Guidance, stamp: float) -> None:
+    def note(self, answer: Answer, stamp: float) -> None:
         """Remember what was found in an image."""
-        clue, look = guidance.clue, guidance.look
+        clue, look = answer.clue, answer.look
         if clue is None or look is None:
             self._sighting = None  # perhaps it was wrong
             return

@@ -13,7 +13,7 @@ from rcl_interfaces.srv import (
 import rclpy
 from rclpy.node import Node
 
-from niom_ros.core.parameters import guide_options_of, MATCHER_PARAMETERS
+from niom_ros.core.parameters import MATCHER_PARAMETERS, stream_options_of
 from niom_ros.nodes.answered_services import answer_every_request
 from niom_ros.nodes.parameters import declare, read, refuse_wrong_values
 
@@ -68,7 +68,7 @@ def check_values() -> None:
         assert not known.choices or value in known.choices
         assert known.minimum is None or known.minimum <= value <= known.maximum
         assert known.name not in _start or value == _values[known.name]
-    guide_options_of(after)
+    stream_options_of(after)
     assert not _node.has_parameter('')
 
 

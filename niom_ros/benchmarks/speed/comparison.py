@@ -6,10 +6,10 @@ from typing import Any
 
 from niom_ros.benchmarks.speed.counting import reference_work
 from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
+from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.benchmarks.speed.matcher_speedup import agreement, EagerMatcher
 from niom_ros.benchmarks.speed.pair_loop import PairLoop
 from niom_ros.benchmarks.speed.peers import load_peers, PEERS
-from niom_ros.benchmarks.speed.stream import Stream
 from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size, stage_names
 from niom_ros.core.boxes import Box
@@ -36,8 +36,8 @@ class Comparison:
         picture = example_photo(DEMO_PHOTO)
         self._box = Box.around(picture)
         self._reference = pipeline.prepare(picture)
-        self._with_sew = Stream(pipeline, self._reference, 'sew')
-        self._without = Stream(pipeline, self._reference, 'none')
+        self._with_sew = FullMatches(pipeline, self._reference, 'sew')
+        self._without = FullMatches(pipeline, self._reference, 'none')
         self._eager = EagerMatcher(settings, store, self._reference, self._without)
         self._pairs = PairLoop(settings, store, picture)
         self._peers, self.left_out = load_peers(settings, store, picture)

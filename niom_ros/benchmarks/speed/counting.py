@@ -5,7 +5,7 @@ from contextlib import contextmanager, ExitStack
 from typing import Any
 
 from niom_ros.benchmarks.speed.findings import Findings, Table
-from niom_ros.benchmarks.speed.stream import Stream
+from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers import LightGlueMatcher
 from niom_ros.matching.reference import Reference
@@ -35,7 +35,7 @@ def calls_of(owner: type, name: str) -> Iterator[list[Call]]:
         setattr(owner, name, original)
 
 
-def reference_work(stream: Stream, reference: Reference, views: Sequence[View]) -> Findings:
+def reference_work(stream: FullMatches, reference: Reference, views: Sequence[View]) -> Findings:
     """Count what is done in each frame beyond what the frame itself needs, after the first."""
     stream.find(views[0])
     frames = {id(view.image) for view in views}

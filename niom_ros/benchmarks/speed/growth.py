@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 
 from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
-from niom_ros.benchmarks.speed.stream import Stream
+from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, Size
 from niom_ros.core.settings import Options, Settings, Weighting
@@ -52,7 +52,7 @@ def by_keypoints(
 
     def stream(count: int) -> Callable[[int], Attempt]:
         pipeline = Pipeline(replace(settings, max_keypoints=count), store)
-        found = Stream(pipeline, pipeline.prepare(photo), 'sew')
+        found = FullMatches(pipeline, pipeline.prepare(photo), 'sew')
         return lambda number: found.find(views[number])
 
     tasks = {f'{count} keypoints': stream(count) for count in counts}

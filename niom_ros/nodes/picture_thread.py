@@ -1,0 +1,78 @@
+"""The thread that draws pictures of frames for those who look at them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Condition, Thread
+
+from std_msgs.msg import Header
+
+from niom_ros.core.faults import explained
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.nodes.outputs import HEAT, Outputs, PICTURES
+from niom_ros.stream.answers import Answer
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer that a picture is to be drawn of."""
+
+    answer: Answer
+    header: Header  # of the camera image
+    width: int  # of the picture, at most, in pixels
+
+
+class PictureThread:
+    """Draws the newest picture of each topic while somebody listens to it.
+
+    Nobody waits for a picture: one that is not drawn when the next comes is left out.
+    """
+
+    def __init__(
+        self, outputs: Outputs, pipeline: Pipeline, report: Callable[[str], None]
+    ) -> None:
+        """Begin to wait for answers; faults are reported."""
+        self._outputs = outputs
+        self._pipeline = pipeline
+        self._report = report
+        self._waiting: dict[str, Shown] = {}  # by topic, the one that waits longest first
+        self._changed = Condition()
+        self._closed = False
+        self.thread = Thread(target=self._work, name='pictures', daemon=True)
+        self.thread.start()
+
+    def show(self, answer: Answer, header: Header, width: int, only_heat: bool = False) -> None:
+        """Have those pictures drawn that somebody listens to."""
+        shown = Shown(answer, header, width)
+        for topic in (HEAT,) if only_heat else PICTURES:
+            # A frame that was only tracked has no heat, and must not displace one that has.
+            if topic == HEAT and answer.look is None:
+                continue
+            if self._outputs.is_watched(topic):
+                with self._changed:
+                    self._waiting[topic] = shown
+                    self._changed.notify()
+
+    def close(self) -> None:
+        """Let the thread end after the picture that it draws."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while (task := self._next()) is not None:
+            topic, shown = task
+            try:
+                self._outputs.publish_picture(
+                    topic, shown.answer, self._pipeline, shown.header, shown.width
+                )
+            except BaseException as error:  # guidance does not depend on pictures of it
+                self._report(f'a picture could not be drawn: {explained(error)}')
+
+    def _next(self) -> tuple[str, Shown] | None:
+        """Wait for a picture to be drawn; None once closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._waiting)
+            if self._closed:
+                return None
+            topic = next(iter(self._waiting))
+            return topic, self._waiting.pop(topic)

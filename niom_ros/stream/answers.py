@@ -1,0 +1,178 @@
+"""What is known about one camera image: which reference is where, its landmarks, its pose."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from niom_ros.core.settings import StreamOptions
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.looks import Clue, Look
+from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.references.given import NamedReference
+from niom_ros.stream.camera import CameraModel
+from niom_ros.stream.landmarks import place_landmarks, PlacedLandmark
+from niom_ros.stream.pose import find_pose, Pose
+from niom_ros.stream.rotation import Rotation
+
+NO_CAMERA = 'no camera_info has arrived'
+
+
+@dataclass(frozen=True)
+class Answer:
+    """All that is known about one camera image.
+
+    `match`, landmarks and pose are in pixels of the image as it was received; `upright` is the
+    same match in the upright image, in which it was made.
+    """
+
+    upright: MatchOutcome
+    image: np.ndarray | None = None  # upright; None: it could not be read
+    rotation: Rotation | None = None
+    look: Look | None = None  # what the networks saw; None: this image was only tracked
+    reference: NamedReference | None = None  # that was compared with the image, or the best one
+    landmarks: tuple[PlacedLandmark, ...] = ()
+    pose: Pose | None = None
+    no_pose: str = ''  # why there is no pose although the reference was found
+    tried: tuple[tuple[str, float], ...] = ()  # every reference, and the confidence it reached
+    matched_tag: Any = None  # of the frame that was matched in full, if this one was tracked
+
+    @cached_property
+    def match(self) -> MatchOutcome:
+        """Return the match in pixels of the received image."""
+        return self.upright if self.rotation is None else self.rotation.received(self.upright)
+
+    @property
+    def status(self) -> Status:
+        """Return what happened to the image."""
+        return self.upright.verdict.status
+
+    @property
+    def found(self) -> bool:
+        """Tell whether a reference was found in the image."""
+        return self.status is Status.OK
+
+    @property
+    def message(self) -> str:
+        """Return the status in words, with what to do about it."""
+        return self.upright.verdict.message
+
+    @property
+    def confidence(self) -> float:
+        """Return how sure the match is, 0 to 1."""
+        return self.upright.verdict.confidence
+
+    @property
+    def reference_to_image(self) -> np.ndarray | None:
+        """Return the homography to pixels of the received image; None: not found."""
+        return self.match.verdict.reference_to_image
+
+    @property
+    def tracked(self) -> bool:
+        """Tell whether the reference was tracked from an earlier image, not matched in full."""
+        return self.matched_tag is not None
+
+    @property
+    def clue(self) -> Clue | None:
+        """Return where to begin with the next image; None: the reference was not found."""
+        view = self.upright.verdict.reference_to_image
+        if self.reference is None or view is None:
+            return None
+        return Clue(self.reference.reference, self.upright.way, view, self.upright.locked)
+
+    def but(self, status: Status, message: str) -> 'Answer':
+        """Return the answer to an image that must guide nobody, for this reason."""
+        nothing = MatchOutcome.without_matches(status, message)
+        nothing = replace(nothing, stage_seconds=self.upright.stage_seconds)
+        return replace(self, upright=nothing, landmarks=(), pose=None, tried=())
+
+
+def no_answer(
+    status: Status, message: str, image: np.ndarray | None = None, degrees: int = 0
+) -> Answer:
+    """Return what is known about an image that never came as far as matching."""
+    nothing = MatchOutcome.without_matches(status, message)
+    if image is None:
+        return Answer(nothing)
+    rotation = Rotation(degrees, image.shape[1], image.shape[0])
+    return Answer(nothing, rotation.upright(image), rotation)
+
+
+def find_best(
+    pipeline: Pipeline,
+    references: Sequence[NamedReference],
+    image: np.ndarray,
+    options: StreamOptions,
+    *,
+    camera: CameraModel | None = None,
+    no_camera: str = NO_CAMERA,
+    clue: Clue | None = None,
+    most_keypoints: int | None = None,
+) -> Answer:
+    """Find the best of one or more references in a received RGB image, by a full match.
+
+    Without a camera there is no pose; `no_camera` says why. The clue is that of the last image in
+    which one was found. At most so many keypoints are matched; None: max_keypoints.
+    """
+    height, width = image.shape[:2]
+    rotation = Rotation(options.rotation, width, height)
+    look = Look(rotation.upright(image), most_keypoints=most_keypoints)
+    prepared = [named.reference for named in references]
+    outcomes = pipeline.match_all(prepared, look, options.matching, clue)
+    best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)
+    tried = tuple(
+        (reference.id, tried.verdict.confidence)
+        for reference, tried in zip(references, outcomes, strict=True)
+    )
+    answer = answer_about(
+        references[best], outcomes[best], look.image, rotation, options, camera, no_camera
+    )
+    return replace(answer, look=look, tried=tried)
+
+
+def answer_about(
+    named: NamedReference,
+    upright: MatchOutcome,
+    image: np.ndarray,
+    rotation: Rotation,
+    options: StreamOptions,
+    camera: CameraModel | None,
+    no_camera: str,
+) -> Answer:
+    """Return what follows from the match of a reference with an upright image."""
+    answer = Answer(upright, image, rotation, reference=named)
+    landmarks = place_landmarks(
+        named.given.landmarks,
+        answer.match.correspondences,
+        answer.match.verdict,
+        rotation.width,
+        rotation.height,
+        options.landmark_mode,
+        options.matching.limits.reprojection_error,
+    )
+    pose, no_pose = None, no_camera
+    if camera is not None:
+        pose, no_pose = pose_of(named, answer.match, camera)
+    return replace(answer, landmarks=landmarks, pose=pose, no_pose=no_pose)
+
+
+def pose_of(
+    named: NamedReference, match: MatchOutcome, camera: CameraModel
+) -> tuple[Pose | None, str]:
+    """Return where a reference that was found is in space, or why that is not known."""
+    if match.verdict.status is not Status.OK:
+        return None, ''
+    if not named.given.physical_width:
+        return None, f"the physical_width of '{named.id}' is not known"
+    agreeing = match.verdict.inliers
+    pose = find_pose(
+        match.correspondences.reference_points[agreeing],
+        match.correspondences.image_points[agreeing],
+        named.given.size,
+        named.given.physical_width,
+        camera,
+    )
+    return pose, '' if pose is not None else 'no pose explains the agreeing points'

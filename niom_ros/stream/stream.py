@@ -1,0 +1,363 @@
+"""When to match in full, to follow, to correct and to forget: the schedule of a camera stream.
+
+The node, `niom replay`, the benchmarks and Python programs all answer camera images through
+`Stream`. It knows nothing of ROS, threads or wall clocks.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+import math
+from threading import Lock
+import time
+from typing import Any
+
+import numpy as np
+
+from niom_ros.core.faults import explained
+from niom_ros.core.settings import Limits, StreamOptions
+from niom_ros.matching.geometry import Status
+from niom_ros.matching.outcomes import MatchOutcome, Weights
+from niom_ros.matching.pipeline import Pipeline
+from niom_ros.references.given import NamedReference
+from niom_ros.stream.answers import Answer, answer_about, find_best, no_answer, NO_CAMERA
+from niom_ros.stream.camera import CameraModel
+from niom_ros.stream.keypoint_budget import KeypointBudget
+from niom_ros.stream.recollection import Recollection
+from niom_ros.stream.rotation import Rotation
+from niom_ros.tracking.track import FullMatch, Tracked
+from niom_ros.tracking.tracker import Tracker
+
+FRAMES_KEPT = 8  # of those that were or will be matched in full; a track rests on one of the last
+SOMETHING_ELSE = 'something else is looked for, or in another way'
+TRACKING_FAILED = 'tracking failed'
+NOT_WEIGHTED = Weights(None, (), 'none: tracked')
+
+
+@dataclass(frozen=True)
+class Sought:
+    """What is looked for, and how: a track of anything else is not followed."""
+
+    revisions: tuple[int, ...]  # of the references
+    limits: Limits
+    rotation: int  # degrees; turned, another place of the image looks like the one before
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A camera image and what is asked about it."""
+
+    image: np.ndarray  # RGB, as received
+    stamp: float  # seconds; later than that of the frame before
+    references: tuple[NamedReference, ...]  # at least one
+    options: StreamOptions = field(default_factory=StreamOptions)
+    camera: CameraModel | None = None
+    no_camera: str = NO_CAMERA  # why there is no camera, if there is none
+    tag: Any = None  # names the frame in Answer.matched_tag of later ones; None: its stamp does
+
+    @cached_property
+    def rotation(self) -> Rotation:
+        """Return how the image is set upright."""
+        return Rotation(self.options.rotation, self.image.shape[1], self.image.shape[0])
+
+    @cached_property
+    def upright(self) -> np.ndarray:
+        """Return the image set upright."""
+        return self.rotation.upright(self.image)
+
+
+@dataclass(frozen=True)
+class RefusedFrame:
+    """A frame that cannot be looked at: its answer is known from the start."""
+
+    answer: Answer
+    stamp: float
+    references: tuple[NamedReference, ...] = ()
+    options: StreamOptions = field(default_factory=StreamOptions)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What is known about a frame that waits to be matched in full."""
+
+    begun: float  # when it was given to `follow`, in seconds of the clock
+    tracked: Tracked | None  # where its reference was tracked to
+
+
+@dataclass(frozen=True)
+class MatchDeadline:
+    """How long a full match may take, on a slow machine, before it counts as stuck."""
+
+    seconds: float = 120.0  # for each reference
+    most_seconds: float = 600.0  # for all of them together
+
+    def after(self, now: float, references: int) -> float:
+        """Return when a full match that begins now should have ended."""
+        return now + min(self.seconds * references, self.most_seconds)
+
+
+class Stream:
+    """Answers the images of one camera: tracks what a full match found, and corrects the track.
+
+    One thread gives every frame to `follow`, in order, which takes milliseconds. A second one may
+    give those that `wants_match` asks for to `match`, which takes much longer; the newest is
+    enough, others may be left out. `answer` does both in one thread.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        references: Sequence[NamedReference] = (),
+        options: StreamOptions | None = None,
+        *,
+        tracker: Tracker | None = None,
+        recollection: Recollection | None = None,
+        budget: KeypointBudget | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        deadline: MatchDeadline | None = None,
+        report: Callable[[str], None] = lambda fault: None,
+    ) -> None:
+        """Begin without knowing anything; references and options are those of `answer`.
+
+        The clock measures how long full matches take. Each fault is reported, also if it costs no
+        answer.
+        """
+        self.pipeline = pipeline
+        self.wants_match = False  # whether the frame that was followed last is to be matched
+        self._references = tuple(references)
+        self._options = options or StreamOptions()
+        self._tracker = tracker or Tracker()
+        self._recollection = recollection or Recollection()
+        self._budget = budget or KeypointBudget(pipeline.max_keypoints)
+        self._clock = clock
+        self._deadline = deadline or MatchDeadline()
+        self._report = report
+        self._following = False  # whether the last frame was answered by following
+        self._sought: Sought | None = None  # what may be tracked; None: nothing
+        self._last_match = -math.inf  # stamp of the last frame that was to be matched
+        self._match_due = math.inf  # when the full match that is under way should have ended
+        self._memory = Lock()  # of the two below, which both threads use
+        self._tags: dict[float, Any] = {}  # of frames in which a track may have begun
+        self._waiting: dict[float, Waiting] = {}  # frames to be matched in full, by their stamps
+
+    @property
+    def too_slow(self) -> str:
+        """Say why full matches do not keep max_latency, '' if they do."""
+        return self._budget.too_slow
+
+    def keypoints(self, max_latency: float) -> int | None:
+        """Return to how many keypoints max_latency limits full matches; None: it does not."""
+        return self._budget.keypoints(max_latency)
+
+    def answer(self, image: np.ndarray, stamp: float | None = None) -> Answer:
+        """Return what is known about the next RGB image, taken at `stamp` in seconds.
+
+        Takes as long as a full match where one is due. Without stamps, images count from when
+        they are given.
+        """
+        return self.answer_frame(self.frame(image, stamp))
+
+    def frame(self, image: np.ndarray, stamp: float | None = None) -> Frame:
+        """Return an RGB image as a frame of this stream, with its references and options."""
+        stamp = self._clock() if stamp is None else stamp
+        return Frame(image, stamp, self._references, self._options)
+
+    def answer_frame(self, frame: Frame | RefusedFrame) -> Answer:
+        """Follow and, where that is due, match in full: all in the calling thread."""
+        followed = self.follow(frame)
+        if followed is not None and (followed.found or not self.wants_match):
+            if self.wants_match:
+                self.match(frame)
+            return followed
+        return self.match(frame)
+
+    # Every frame
+
+    def follow(self, frame: Frame | RefusedFrame) -> Answer | None:
+        """Say where the reference is by tracking it; None: only a full match can tell.
+
+        The first frame in which it is lost is answered as well, so that a loss shows at once.
+        """
+        begun = self._clock()
+        sought = sought_in(frame) if frame.options.tracking else None
+        if sought != self._sought:
+            # In this order: a track that begins just now is forgotten here or by `match`.
+            self._sought = sought
+            self.forget(SOMETHING_ELSE)
+        self.wants_match = False
+        if stuck := self._why_stuck():
+            # Nothing confirms the track any more, and no full match would answer this frame.
+            self.forget(stuck)
+            self._report(stuck)
+            return no_answer(Status.FAULT, stuck)
+        try:
+            tracked, tag = self._track(frame) if sought is not None else (None, None)
+            found = tracked is not None and tracked.found
+            answer = None
+            if found or self._following:
+                answer = replace(self._followed(frame, tracked, begun), matched_tag=tag)
+        except Exception as error:
+            self.forget(TRACKING_FAILED)
+            self._following = False
+            return self._fault(error)
+        self._following = found
+        if not found or frame.stamp - self._last_match >= frame.options.match_interval:
+            self._last_match = frame.stamp
+            self.wants_match = True
+            with self._memory:
+                remember(self._waiting, frame.stamp, Waiting(begun, tracked))
+        return answer
+
+    def forget(self, why: str) -> None:
+        """Give up what is tracked, for example because something else is looked for."""
+        self._tracker.forget(why)
+        with self._memory:
+            self._tags.clear()
+
+    def _track(self, frame: Frame | RefusedFrame) -> tuple[Tracked | None, Any]:
+        """Return where the tracker has the reference, and the tag of the full match behind it."""
+        if isinstance(frame, RefusedFrame):
+            return None, None
+        tracked = self._tracker.follow(frame.upright, frame.stamp)
+        known = any(named.revision == tracked.revision for named in frame.references)
+        with self._memory:
+            tag = self._tags.get(tracked.matched_stamp)
+        if not known or (tracked.found and tag is None):
+            return None, None  # the track is being forgotten just now
+        return tracked, tag
+
+    def _followed(
+        self, frame: Frame | RefusedFrame, tracked: Tracked | None, begun: float
+    ) -> Answer:
+        """Return what tracking says about a frame."""
+        if isinstance(frame, RefusedFrame):
+            return frame.answer
+        if tracked is None:
+            return no_answer(Status.FEW_MATCHES, 'no longer tracked: it is looked for again')
+        named = next(named for named in frame.references if named.revision == tracked.revision)
+        match = MatchOutcome(
+            tracked.verdict,
+            tracked.correspondences,
+            stage_seconds={'track': self._clock() - begun},
+            reference_weights=NOT_WEIGHTED,
+            image_weights=NOT_WEIGHTED,
+            way='track',
+        )
+        return answer_about(
+            named,
+            match,
+            frame.upright,
+            frame.rotation,
+            frame.options,
+            frame.camera,
+            frame.no_camera,
+        )
+
+    def _why_stuck(self) -> str:
+        """Say that the full match under way does not end, '' if it may still."""
+        late = self._clock() - self._match_due
+        if late <= 0:
+            return ''
+        return (
+            f'a full match should have ended {late:.0f} s ago: if it does not, restart the node; '
+            'if the machine is just slow, lower max_keypoints or max_image_side'
+        )
+
+    # Full matches
+
+    def match(
+        self, frame: Frame | RefusedFrame, tell: Callable[[Answer], object] = lambda answer: None
+    ) -> Answer:
+        """Match a frame in full and correct the track.
+
+        `tell` gets the answer first: the tracker takes a moment to catch up with the camera.
+        """
+        if isinstance(frame, RefusedFrame):
+            tell(frame.answer)
+            return frame.answer
+        answer = self._match(frame)
+        tell(answer)
+        try:
+            self._correct(frame, answer)
+        except Exception as error:
+            self.forget(TRACKING_FAILED)
+            self._report(f'it cannot be tracked: {explained(error)}')
+        return answer
+
+    def _match(self, frame: Frame) -> Answer:
+        options = frame.options
+        with self._memory:
+            waiting = self._waiting.pop(frame.stamp, Waiting(self._clock(), None))
+        self._match_due = self._deadline.after(self._clock(), len(frame.references))
+        try:
+            answer = find_best(
+                self.pipeline,
+                frame.references,
+                frame.image,
+                options,
+                camera=frame.camera,
+                no_camera=frame.no_camera,
+                clue=self._recollection.clue(
+                    frame.references,
+                    waiting.tracked,
+                    frame.stamp,
+                    frame.upright.shape,
+                    options.detection_interval,
+                ),
+                most_keypoints=self._budget.keypoints(options.max_latency),
+            )
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also of a plug-in that calls sys.exit
+            return self._fault(error)
+        finally:
+            self._match_due = math.inf
+        if answer.look is not None and answer.look.edges is None:  # else not by keypoints
+            self._budget.took(self._clock() - waiting.begun, options.max_latency)
+        self._recollection.note(answer, frame.stamp)
+        return answer
+
+    def _correct(self, frame: Frame, answer: Answer) -> None:
+        """Tell the tracker where a full match found the reference, or that it did not."""
+        sought = sought_in(frame)
+        if sought != self._sought:
+            return
+        named = answer.reference
+        if not answer.found or named is None:
+            self._tracker.not_found(frame.stamp)
+            return
+        with self._memory:
+            remember(self._tags, frame.stamp, frame.stamp if frame.tag is None else frame.tag)
+        self._tracker.limits = frame.options.matching.limits
+        self._tracker.matched(
+            FullMatch(
+                stamp=frame.stamp,
+                image=frame.upright,
+                verdict=answer.upright.verdict,
+                correspondences=answer.upright.correspondences,
+                reference_box=named.reference.box,
+                counting_area=named.reference.counting_area,
+                revision=named.revision,
+            )
+        )
+        if sought != self._sought:  # it was changed meanwhile
+            self.forget(SOMETHING_ELSE)
+
+    def _fault(self, error: BaseException) -> Answer:
+        """Return the answer to a frame on which something failed."""
+        reason = f'niom failed on this frame: {explained(error)}'
+        self._report(reason)
+        return no_answer(Status.FAULT, reason)
+
+
+def sought_in(frame: Frame | RefusedFrame) -> Sought:
+    """Return what is looked for in a frame, and how."""
+    revisions = tuple(named.revision for named in frame.references)
+    return Sought(revisions, frame.options.matching.limits, frame.options.rotation)
+
+
+def remember(kept: dict[float, Any], stamp: float, what: Any) -> None:
+    """Keep something about a frame, and forget the oldest of too many."""
+    kept[stamp] = what
+    for old in sorted(kept)[:-FRAMES_KEPT]:
+        del kept[old]
