@@ -19,6 +19,7 @@ from niom_ros.matching.matchers import LightGlueMatcher
 from niom_ros.nodes import configuration, frame_worker, outputs, reference_services
 from niom_ros.nodes.matcher_node import main
 from niom_ros.semantics.detectors.grid_detector import GridDetector
+from niom_ros.stream.stream import MatchDeadline
 from niom_ros.tracking.tracker import Tracker
 
 ERRORS = {
@@ -82,5 +83,5 @@ if __name__ == '__main__':
         'reference_image', outputs.Outputs.publish_reference
     )
     outputs.TransformBroadcaster = TransformBroadcaster
-    frame_worker.LONGEST_MATCH = 8.0
+    frame_worker.MATCH_DEADLINE = MatchDeadline(seconds=8.0)
     main()

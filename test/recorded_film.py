@@ -34,6 +34,7 @@ class Film:
         self.scene = scene
         self.recorder = bench.recorder
         self.shown = 0
+        self.stamps = []  # of all that was shown
         self.seconds = getattr(bench, 'last_stamp', START)  # of the next stamp
 
     @property
@@ -55,6 +56,7 @@ class Film:
             self.seconds += PERIOD
             stamp = self.seconds
         message.header = stamped(stamp)
+        self.stamps.append(message.header.stamp)
         self.recorder.note(message.header.stamp, truth)
         (camera or self.bench.camera).publish(message)
         self.recorder.listen(PERIOD)

@@ -8,6 +8,7 @@ from benchmark_data import write_films
 import cv2
 import numpy as np
 import pytest
+from scripted_matcher import named_reference, ScriptedMatcher
 
 from niom_ros.benchmarks.evaluation.film_pictures import draw_film, Moment, thumbnail
 from niom_ros.benchmarks.evaluation.glossary import meaning
@@ -29,13 +30,11 @@ from niom_ros.benchmarks.evaluation.suites.tracking import Clock, grained, Notes
 from niom_ros.cli.main import main
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
-from niom_ros.core.homographies import warp_points
-from niom_ros.core.parameters import defaults, MATCHER_NODE_PARAMETERS
-from niom_ros.core.settings import Limits, Options, Settings
-from niom_ros.matching.correspondences import Correspondences
+from niom_ros.core.settings import Options, Settings, StreamOptions
 from niom_ros.matching.geometry import Status, Verdict
+from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
-from niom_ros.tracking.track import FullMatch, Tracked
+from niom_ros.stream.answers import Answer
 
 DEFAULT = method_named('default', Settings(device='cpu'), Options())
 BLACK = np.zeros((4, 4, 3), np.uint8)
@@ -47,16 +46,18 @@ def moved(x: float) -> np.ndarray:
     return np.array([[1.0, 0, x], [0, 1, 0], [0, 0, 1]])
 
 
-def match_at(shot: Shot, view: np.ndarray, box: Box) -> FullMatch:
-    """Return a full match that finds the reference at a place."""
-    points = np.random.default_rng(0).uniform((0, 0), (box.width, box.height), (60, 2))
-    matches = Correspondences(
-        points.astype(np.float32),
-        warp_points(view, points).astype(np.float32),
-        np.ones(60, np.float32),
-    )
-    verdict = Verdict(Status.OK, '', np.ones(60, bool), view, 0.95)
-    return FullMatch(shot.stamp, shot.image, verdict, matches, box, box.area)
+def played(shots, view_of, box, tell=lambda shot, answer: None):
+    """Play a film with full matches that find the reference where `view_of` says for a shot."""
+    shown = {}  # by the image itself, which a matcher sees alone
+
+    def noted():
+        for shot in shots:
+            shown[id(shot.image)] = shot
+            yield shot
+
+    matcher = ScriptedMatcher(lambda image: view_of(shown[id(image)]), box)
+    reference = named_reference(np.zeros((box.height, box.width, 3), np.uint8))
+    return play(noted(), matcher, reference, StreamOptions(), tell)
 
 
 class TwoPixelsOff:
@@ -64,23 +65,22 @@ class TwoPixelsOff:
 
     def __init__(self, reference, method, workbench, film):
         self._box = reference.box
-        self.found = {}
+        self.views = {}
 
-    def __call__(self, frame):
-        self.found[frame.shot.number] = self.whole(frame.shot)
-        return self.found[frame.shot.number]
+    def play(self, shots):
+        return played(shots, self.whole, self._box)
 
-    def whole(self, shot):
+    def whole(self, shot, copy=''):
         here = shot.truth is not None and shot.sight is not Sight.NOTHING
-        return match_at(shot, moved(2) @ shot.truth, self._box) if here else None
+        return moved(2) @ shot.truth if here else None
 
 
 class Liar(TwoPixelsOff):
     """Full matches that find the reference where nothing of it is."""
 
-    def whole(self, shot):
-        wrong = np.array([[0.5, 0, 100], [0, 0.5, 100], [0, 0, 1]])
-        return super().whole(shot) or match_at(shot, wrong, self._box)
+    def whole(self, shot, copy=''):
+        view = super().whole(shot)
+        return np.array([[0.5, 0, 100], [0, 0.5, 100], [0, 0, 1]]) if view is None else view
 
 
 def measured(monkeypatch, name, full_matches=TwoPixelsOff):
@@ -94,39 +94,33 @@ def measured(monkeypatch, name, full_matches=TwoPixelsOff):
 # Playing a film
 
 
-def test_full_matches_come_late_and_of_the_frames_that_the_node_would_take(monkeypatch):
+def test_full_matches_come_late_and_of_the_frames_that_the_node_would_take():
     asked = []
     scene = VirtualScene(example_photo('coffee'), example_photo('gravel'), 320, 240)
 
-    def match(frame):
-        asked.append(frame.shot.number)
-        return match_at(frame.shot, frame.shot.truth, Box(0, 0, 600, 400))
+    def view_of(shot):
+        asked.append(shot.number)
+        return shot.truth
 
-    answers = list(play(films.camera_film(scene, 0, 5.0), match, Limits()))
+    box = Box(0, 0, 600, 400)
+    answers = list(played(films.camera_film(scene, 0, 5.0), view_of, box))
     # The first takes until 1.5 s. Then the newest that came before is taken, frame 44, until
     # 3.0 s. The next is due 2 s after frame 44.
     assert asked == [0, 44, 104]
-    assert [answer.tracked.found for answer in answers] == [False] * 45 + [True] * 105
-    starts = [round(answer.tracked.matched_stamp * 30) for answer in answers[45:]]
+    assert [answer.found for answer in answers] == [False] * 45 + [True] * 105
+    starts = [answer.answer.matched_tag.number for answer in answers[45:]]
     assert starts == [0] * 45 + [44] * 59 + [104]
 
 
 def test_a_match_of_nothing_does_not_stop_the_next_one():
     asked = []
 
-    def match(frame):
-        asked.append(frame.shot.number)
+    def view_of(shot):
+        asked.append(shot.number)
 
-    image = np.zeros((48, 64, 3), np.uint8)
-    shots = (Shot(number, number / 10, image) for number in range(51))
-    assert not any(answer.tracked.found for answer in play(shots, match, Limits()))
+    shots = [Shot(number, number / 10, np.zeros((48, 64, 3), np.uint8)) for number in range(51)]
+    assert not any(answer.found for answer in played(shots, view_of, Box(0, 0, 60, 40)))
     assert asked == [0, 14, 29]
-
-
-def test_the_intervals_are_those_of_the_node():
-    of_node = defaults(MATCHER_NODE_PARAMETERS)
-    assert of_node['match_interval'] == films.MATCH_INTERVAL
-    assert of_node['detection_interval'] == tracking.DETECTION_INTERVAL
 
 
 # Films
@@ -246,7 +240,7 @@ def followed(stamp, view, sight=Sight.ALL, truth=None):
     """Return what tracking says of a frame; no view: it is lost."""
     status = Status.LOW_CONFIDENCE if view is None else Status.OK
     verdict = Verdict(status, '', np.zeros(0, bool), view)
-    return Followed(Shot(0, stamp, BLACK, truth, sight), Tracked(stamp, verdict))
+    return Followed(Shot(0, stamp, BLACK, truth, sight), Answer(MatchOutcome(verdict)))
 
 
 def test_notes_by_hand():
@@ -412,7 +406,7 @@ def test_in_a_video_the_full_match_is_the_truth(tmp_path, monkeypatch):
 
     class OfStandingCamera(TwoPixelsOff):
         def whole(self, shot, copy=''):
-            return match_at(shot, moved(1 if copy else 0) @ at_first, self._box)
+            return moved(1 if copy else 0) @ at_first
 
     monkeypatch.setattr(tracking, 'FullMatches', OfStandingCamera)
     measured = benchmark.measure(case, DEFAULT, None)

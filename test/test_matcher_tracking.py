@@ -1,9 +1,13 @@
 """The matcher follows what it found, over real DDS: at camera rate, lost at once, found again."""
 
+import json
+
+from bag_files import write_bag
 import cv2
 from diagnostic_msgs.msg import DiagnosticArray
 from matcher_bench import Bench, FAST
 from niom_ros.msg import Homography
+import numpy as np
 import pytest
 from recorded_film import is_matched, is_tracked, PERIOD, recorded
 from recorder import nanoseconds, Recorder
@@ -11,7 +15,12 @@ from ros_client import Inbox, ros_network, running
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
+from niom_ros.cli.main import main
+from niom_ros.core.boxes import Box
+from niom_ros.matching.geometry import corner_error
+from niom_ros.messages.results import image_message
 from niom_ros.nodes.ros_messages import rgb_to_message
+from niom_ros.replay.messages import build
 from niom_ros.simulation.virtual_scene import example_photo
 
 FARTHEST = 4.0  # pixels that corners may be off, on average
@@ -62,6 +71,40 @@ def test_what_was_found_is_followed_and_corrected(film):
     # Frames between are not left out, as they are by full matches.
     seconds = (when(tracked[-1]) - when(tracked[0])) / 1e9
     assert len(tracked) > 0.5 * seconds / PERIOD
+
+
+def test_a_replay_of_the_same_frames_agrees(film, coffee, tmp_path, monkeypatch):
+    """But for the first ones: the node needs time for a full match, the replay takes none."""
+    film.show_until(is_tracked)
+    for _ in range(15):
+        film.show()
+    film.wait_for_the_last_answer()
+
+    def messages():
+        for number, stamp in enumerate(film.stamps):
+            image = film.scene.view(number * PERIOD, number).image
+            when = build('builtin_interfaces/Time', sec=stamp.sec, nanosec=stamp.nanosec)
+            header = build('std_msgs/Header', stamp=when, frame_id='camera')
+            yield '/image', nanoseconds(stamp), image_message(build, image, header)
+
+    reference, output = tmp_path / 'cup.png', tmp_path / 'results.jsonl'
+    cv2.imwrite(str(reference), coffee[..., ::-1])
+    bag = write_bag(tmp_path / 'run', messages())
+    options = ['--max-keypoints', '512', '--match-interval', '1', '--device', 'cpu']
+    arguments = ['replay', bag, '--reference', reference, '-o', output, *options]
+    assert main(list(map(str, arguments))) == 0
+    replayed = [json.loads(line)['match'] for line in output.read_text().splitlines()]
+    sources = [answer['homography']['source'] for answer in replayed]
+    assert sources == [Homography.MATCHED] + [Homography.TRACKED] * (len(film.stamps) - 1)
+    matrices = {
+        nanoseconds(stamp): np.reshape(answer['homography']['matrix'], (3, 3))
+        for stamp, answer in zip(film.stamps, replayed, strict=True)
+    }
+    tracked = [answer for answer in film.answers if is_tracked(answer)]
+    assert len(tracked) >= 10
+    for answer in tracked:
+        by_node = np.reshape(answer.homography.matrix, (3, 3))
+        assert corner_error(by_node, matrices[when(answer)], Box.around(coffee)) < FARTHEST
 
 
 def test_what_the_networks_saw_is_shown_of_full_matches_meanwhile(film, bench):

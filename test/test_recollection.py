@@ -36,7 +36,7 @@ class Stream:
         clue = self.recollection.clue(
             [self.named], tracked if followed else None, seconds, image.shape, INTERVAL
         )
-        answer = find_best(self.pipeline, [self.named], image, None, OPTIONS, clue=clue)
+        answer = find_best(self.pipeline, [self.named], image, OPTIONS, clue=clue)
         self.recollection.note(answer, seconds)
         return answer
 
@@ -62,10 +62,10 @@ def test_objects_are_carried_along_until_it_is_time_to_look_again(stream):
     assert detected(first)
     second = stream.show(9.0)
     assert not detected(second)
-    assert second.outcome.verdict.status is Status.OK
-    assert second.outcome.weighting == 'sew'
-    assert second.outcome.image_weights.source == 'yolov4-tiny, carried by the motion: cup'
-    before, after = first.outcome.scene.objects[0], second.outcome.scene.objects[0]
+    assert second.match.verdict.status is Status.OK
+    assert second.match.weighting == 'sew'
+    assert second.match.image_weights.source == 'yolov4-tiny, carried by the motion: cup'
+    before, after = first.match.scene.objects[0], second.match.scene.objects[0]
     assert before.label == after.label == 'cup'
     middle = np.array([[before.area.left + before.area.width / 2, before.area.top + 20]])
     motion = stream.truth(9.0) @ np.linalg.inv(stream.truth(8.0))
@@ -86,7 +86,7 @@ def test_objects_are_looked_for_again_when_nothing_was_followed(stream):
 def test_objects_are_looked_for_again_after_a_miss(stream):
     stream.show(8.0, followed=False)
     miss = stream.show(8.5, image=cv2.resize(example_photo('astronaut'), (640, 480)))
-    assert miss.outcome.verdict.status is not Status.OK
+    assert miss.match.verdict.status is not Status.OK
     assert not detected(miss)
     assert detected(stream.show(9.0))
 

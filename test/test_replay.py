@@ -15,6 +15,7 @@ import sys
 import tempfile
 from types import SimpleNamespace
 
+from bag_files import write_bag
 import cv2
 from geometry_msgs.msg import PoseWithCovarianceStamped
 import lz4.frame
@@ -24,7 +25,6 @@ import pytest
 from rclpy.serialization import deserialize_message
 from rosbags.interfaces import MessageDefinitionFormat
 from rosbags.rosbag2 import (
-    CompressionFormat,
     CompressionMode,
     Reader,
     ReaderError,
@@ -47,6 +47,7 @@ from niom_ros.replay.decompression import unpacked
 from niom_ros.replay.messages import build, message_types, plain, serialised
 from niom_ros.replay.outputs import HOMOGRAPHY, LANDMARKS, MATCH, POSE, TOPICS
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
+from niom_ros.stream import stream
 from niom_ros.stream.answers import find_best
 
 FRAMES = 4
@@ -106,21 +107,6 @@ def calibration(scene, frame):
 def log_time(frame):
     """Return when the recorder received an image: a little after it was taken."""
     return START * 10**9 + int(1e9 * PERIOD * frame) + 7_000_000
-
-
-def write_bag(folder, messages, storage=StoragePlugin.MCAP, compression=None):
-    """Write (topic, time, message) into a rosbag2 folder."""
-    writer = Writer(folder, version=9, storage_plugin=storage)
-    if compression is not None:
-        writer.set_compression(compression, CompressionFormat.ZSTD)
-    with writer:
-        connections = {}
-        for topic, time, message in messages:
-            kind = message.__msgtype__
-            if topic not in connections:
-                connections[topic] = writer.add_connection(topic, kind, typestore=message_types())
-            writer.write(connections[topic], time, serialised(message))
-    return folder
 
 
 def camera_messages(scene, views, make_image=raw_image, image_topic='/camera/image'):
@@ -223,8 +209,10 @@ def test_ros_reads_the_written_bag(finished, views, small_photo):
         assert result.header.stamp.sec == START
         assert result.header.stamp.nanosec == int(1e9 * PERIOD * frame)
         homography = result.homography
-        assert homography.status == Homography.OK and homography.source == Homography.MATCHED
-        assert homography.matched_stamp == result.header.stamp
+        assert homography.status == Homography.OK
+        # The first is matched in full, the others are tracked from there.
+        assert homography.source == (Homography.TRACKED if frame else Homography.MATCHED)
+        assert homography.matched_stamp.sec == START and homography.matched_stamp.nanosec == 0
         assert error_in_pixels(homography.matrix, views[frame], small_photo) < 3
         assert result.inliers == sum(result.inlier) >= 20
         assert len(result.score) == len(result.image_x) == len(result.reference_y)
@@ -289,7 +277,7 @@ def test_compressed_images_in_sqlite_become_json(
     cv2.imwrite(str(other), cv2.resize(example_photo('astronaut'), (256, 256))[..., ::-1])
     output = tmp_path / 'results.json'
     both = ['--reference', other, '--reference', reference]
-    assert run(bag, *both, '--every', 2, '-o', output) == 0
+    assert run(bag, *both, '--every', 2, '--no-tracking', '-o', output) == 0
     assert 'coffee 2' in capsys.readouterr().out
     document = json.loads(output.read_text())
     assert document['topic'] == '/camera/image/compressed'
@@ -336,18 +324,17 @@ def test_images_that_cannot_be_read_do_not_stop_it(
 def test_a_failure_is_told_and_does_not_stop_it(
     bag, reference, loaded, tmp_path, monkeypatch, capsys
 ):
-    def fail(*_):
+    def fail(*_, **__):
         raise RuntimeError('no memory')
 
-    monkeypatch.setattr(command, 'guide', fail)
+    monkeypatch.setattr(stream, 'find_best', fail)
     output = tmp_path / 'results.jsonl'
     assert run(bag, '--reference', reference, '-o', output, '--video', tmp_path / 'a.mp4') == 3
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [line['match']['homography']['status'] for line in lines] == [Homography.FAULT] * 4
     assert 'no memory' in lines[0]['match']['status_message']
-    assert (
-        "image 1: this image made niom fail: RuntimeError('no memory')" in capsys.readouterr().out
-    )
+    fault = "image 1: niom failed on this frame: RuntimeError('no memory')"
+    assert fault in capsys.readouterr().out
 
 
 def test_what_a_cut_file_still_holds_is_used(
@@ -375,11 +362,11 @@ def test_a_reference_that_is_in_no_image_is_exit_code_3(bag, loaded, tmp_path, c
 
 
 def test_ctrl_c_leaves_whole_files(bag, reference, loaded, tmp_path, monkeypatch, capsys):
-    def interrupted(*arguments):
+    def interrupted(*arguments, **named):
         os.kill(os.getpid(), signal.SIGINT)
-        return find_best(*arguments)
+        return find_best(*arguments, **named)
 
-    monkeypatch.setattr(command, 'guide', interrupted)
+    monkeypatch.setattr(stream, 'find_best', interrupted)
     handler = signal.getsignal(signal.SIGINT)  # whatever the tests were started with
     output, video = tmp_path / 'results.mcap', tmp_path / 'video.mp4'
     assert run(bag, '--reference', reference, '-o', output, '--video', video) == 130

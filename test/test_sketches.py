@@ -214,13 +214,13 @@ def test_a_drawing_that_was_found_is_looked_for_where_it_was(
     clue = None
     for frame, seconds in enumerate((8.0, 8.1, 8.2)):
         view = scene.view(seconds, frame)
-        found = find_best(pipeline, [named], view.image, None, StreamOptions(), clue=clue)
+        found = find_best(pipeline, [named], view.image, StreamOptions(), clue=clue)
         clue = found.clue
-        verdict = found.outcome.verdict
+        verdict = found.match.verdict
         assert verdict.status is Status.OK, verdict.message
         box = named.reference.box
         assert corner_error(verdict.reference_to_image, view.picture_to_image, box) < 12
-        assert found.outcome.locked == frame
+        assert found.match.locked == frame
     assert searches == ['trace', 'trace_near', 'trace_near']
     assert found.look is not None and found.look.features is None
 
@@ -231,9 +231,9 @@ def test_where_it_was_is_known_in_the_upright_image(
 ) -> None:
     turned = np.rot90(view.image, degrees // 90).copy()
     options = StreamOptions(rotation=degrees)
-    first = find_best(pipeline, [named], turned, None, options)
-    again = find_best(pipeline, [named], turned, None, options, clue=first.clue)
-    assert first.outcome.verdict.status is again.outcome.verdict.status is Status.OK
+    first = find_best(pipeline, [named], turned, options)
+    again = find_best(pipeline, [named], turned, options, clue=first.clue)
+    assert first.match.verdict.status is again.match.verdict.status is Status.OK
     assert searches == ['trace', 'trace_near']
 
 
@@ -278,7 +278,7 @@ def test_a_clue_does_not_make_a_drawing_be_found_where_it_is_not(
 
 def test_a_frame_without_it_gives_no_clue(pipeline: Pipeline, named: NamedReference) -> None:
     image = np.full((480, 640, 3), 128, np.uint8)
-    assert find_best(pipeline, [named], image, None, StreamOptions()).clue is None
+    assert find_best(pipeline, [named], image, StreamOptions()).clue is None
 
 
 @pytest.mark.parametrize('first', ['ink', 'sew'])
