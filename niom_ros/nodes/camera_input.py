@@ -14,6 +14,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from niom_ros.nodes.newest_frame import NewestFrame
+from niom_ros.nodes.rclpy_workarounds import nanoseconds_of
 from niom_ros.nodes.stamp_order import StampOrder
 from niom_ros.stream.camera import Calibration, CameraModel
 
@@ -108,8 +109,7 @@ class CameraInput:
         return self._info is not None
 
     def _on_image(self, message: Image | CompressedImage) -> None:
-        stamp = message.header.stamp
-        if not self.stamps.accept(stamp.sec * 10**9 + stamp.nanosec):
+        if not self.stamps.accept(nanoseconds_of(message.header.stamp)):
             self.ignored = time.monotonic()
             return
         self.incompatible = ''  # whoever it was, this one is not

@@ -11,15 +11,13 @@ from typing import NoReturn
 
 import rclpy
 from rclpy.executors import ExternalShutdownException
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.logging import get_logger
 from rclpy.node import Node
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import printable_lines
 from niom_ros.core.malloc_tuning import keep_freed_memory
-from niom_ros.nodes.answered_services import answer_every_request
-from niom_ros.nodes.executor import Executor
+from niom_ros.nodes.rclpy_workarounds import answer_every_request, Executor, RCLError
 
 PATIENCE = 0.5  # seconds for threads to finish what they are doing
 CALLBACK_THREADS = 4  # so that a service that takes long keeps no other one waiting
@@ -60,8 +58,7 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         rclpy.try_shutdown()
         if executor is not None:
-            # rclpy leaves the threads of its pool waiting for ever.
-            executor._executor.shutdown(wait=False, cancel_futures=True)
+            executor.release_threads()
         if node is not None and hasattr(node, 'stop'):
             node.stop()
         wait_for_threads()
@@ -78,7 +75,7 @@ def created(create: Callable[[], Node]) -> Node:
     """Create a node; that ROS does not allow it, for example for its security, is no bug."""
     try:
         return create()
-    except rclpy_implementation.RCLError as error:
+    except RCLError as error:
         if not rclpy.ok():  # it was told to stop meanwhile
             raise
         raise UserError(str(error)) from error

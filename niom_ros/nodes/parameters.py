@@ -16,8 +16,7 @@ from rclpy.node import Node
 from niom_ros.core.faults import printable
 from niom_ros.core.parameters import Parameter
 from niom_ros.core.settings import SettingsError
-
-EMPTY_LIST = ('',)  # of texts; one without any entry has no type in ROS
+from niom_ros.nodes.rclpy_workarounds import EMPTY_LIST, is_set_to_empty_list
 
 
 def descriptor(parameter: Parameter, read_only: bool) -> ParameterDescriptor:
@@ -48,7 +47,7 @@ def declare(node: Node, table: Iterable[Parameter], read_only: bool) -> None:
         default = parameter.default
         described = descriptor(parameter, read_only)
         try:
-            if isinstance(default, tuple) and is_overridden_by_nothing(node, parameter.name):
+            if isinstance(default, tuple) and is_set_to_empty_list(node, parameter.name):
                 default = EMPTY_LIST
             value = node.declare_parameter(
                 parameter.name, default, described, ignore_override=default is EMPTY_LIST
@@ -60,13 +59,6 @@ def declare(node: Node, table: Iterable[Parameter], read_only: bool) -> None:
         problem = parameter.problem_with(value)
         if problem:
             raise SettingsError(f'parameter {problem}')
-
-
-def is_overridden_by_nothing(node: Node, name: str) -> bool:
-    """Tell whether a user gave an empty list: ROS takes that for no value, of no type."""
-    given = node.declare_parameter(name, EMPTY_LIST).value
-    node.undeclare_parameter(name)
-    return given is None
 
 
 def refuse_wrong_values(
