@@ -182,7 +182,7 @@ class MatcherNode(LifecycleNode):
             self.camera.reopen(*self.live.transport)
         waiting_for = f'images on {self.camera.topic}'
         if not self.configured.sought(self.live):
-            waiting_for += f' and a call of {self.resolve_service_name("~/set_reference")}'
+            waiting_for += f' and a call to {self.resolve_service_name("~/set_reference")}'
         pipeline = self.configured.pipeline
         self.get_logger().info(
             f'ready: {pipeline.method} on {pipeline.device}, waiting for {waiting_for}'
@@ -214,7 +214,7 @@ class MatcherNode(LifecycleNode):
     def _why_fixed(self, parameter: Parameter) -> str:
         """Return why a parameter cannot change now, or '' if it can."""
         if parameter.at_start:
-            return f'{parameter.name} only counts at the start: set it in the parameter file'
+            return f'{parameter.name} is only read at startup: set it in the parameter file'
         if parameter.live or self.state == 'unconfigured':
             return ''
         steps = ' and '.join(['deactivate', 'cleanup'] if self.state == 'active' else ['cleanup'])
