@@ -8,7 +8,7 @@ test_rclpy_workarounds.py has a test that fails as soon as rclpy no longer needs
 | Executor                 | ends `spin` with the first error of any callback     | #983, #984  |
 | Executor                 | blocks a callback group if a message cannot be taken | none found  |
 | Executor                 | ends `spin` when a subscription is destroyed         | #1142       |
-| Executor.release_threads | lets the threads of the pool wait for ever           | #893        |
+| Executor.release_threads | lets the threads of the pool wait forever            | #893        |
 | answer_every_request     | leaves some requests without an answer               | #1209       |
 | answer_every_request     | refuses an unknown parameter without naming it       | none found  |
 | take_over_change_state   | makes other services wait for a slow transition      | none found  |
@@ -77,7 +77,7 @@ class Executor(MultiThreadedExecutor):
 
     Errors before a callback
         What rclpy does: `Executor._make_handler` takes a message outside of the `try` that
-            releases its callback group, so an error there leaves the group busy for ever.
+            releases its callback group, so an error there leaves the group busy forever.
         Why that is wrong: no callback of that group ever runs again.
         Upstream: executors.py; no issue found.
         It can go: with the one above, when taking is inside of that `try`.
@@ -87,8 +87,8 @@ class Executor(MultiThreadedExecutor):
             since it collected them, but still adds the QoS events of a destroyed subscription to
             its wait set, which raises InvalidHandle out of `spin`.
         Why that is wrong: the matcher destroys subscriptions and publishers while it spins, at
-            each deactivation and whenever `image_transport` or `reliable_image` changes.
-        Upstream: rclpy #1142 and #1491, both open.
+            each deactivation and cleanup, and when `image_transport` or `reliable_image` changes.
+        Upstream: rclpy #1142 and #1491, open when this was written.
         It can go: when those are fixed.
     """
 
