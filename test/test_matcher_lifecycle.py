@@ -82,7 +82,7 @@ def test_inactive_it_takes_references_but_hears_no_camera(bench, coffee):
     assert bench.camera.get_subscription_count() == 0
     current = bench.set_reference(use_current_frame=True)
     assert current.error == SetReference.Response.NO_CAMERA_IMAGE
-    assert 'the node is inactive and hears no camera: activate it' in current.message
+    assert 'the node is inactive and receives no images: activate it' in current.message
 
 
 def test_without_a_home_folder_it_takes_no_files_and_says_why(bench):
@@ -257,7 +257,7 @@ def test_parameters_say_what_they_are(bench):
     assert described[2].additional_constraints == 'one of: 0, 90, 180, 270'
     assert not bench.set_parameter('image_rotation', 45).successful
     refused = bench.set_parameter('autostart', True)
-    assert 'only counts at the start' in refused.reason
+    assert 'is only read at startup' in refused.reason
     values = call(
         bench.node, GetParameters, 'matcher/get_parameters', GetParameters.Request(names=names)
     ).values

@@ -211,7 +211,11 @@ def bad_requests(tmp_path):
         ('lies outside', answer.BAD_REQUEST, {'image': picture, 'objects': [marked(x=900.0)]}),
         ('line breaks', answer.BAD_REQUEST, {'image': picture, 'objects': [marked(label='\n')]}),
         ('at most 100', answer.BAD_REQUEST, {'image': picture, 'objects': [marked()] * 101}),
-        ('give as many of each', answer.BAD_REQUEST, {'image': picture, 'landmark_names': ['a']}),
+        (
+            'give the same number of each',
+            answer.BAD_REQUEST,
+            {'image': picture, 'landmark_names': ['a']},
+        ),
         ('lies outside of', answer.BAD_REQUEST, {'image': picture, **landmark('a', -5.0)}),
         ('lies outside of', answer.BAD_REQUEST, {'image': picture, **landmark('a', math.nan)}),
         ('has no name', answer.BAD_REQUEST, {'image': picture, **landmark('', 5.0)}),
@@ -282,11 +286,11 @@ def test_a_client_cannot_lead_the_node_out_of_its_folders(bench, with_reference,
     for name in ('reference_path', 'reference_folder', 'detector_path', 'clip_path'):
         answer = bench.set_parameter(name, str(coffee_file.parent))
         assert not answer.successful
-        assert answer.reason == f'{name} only counts at the start: set it in the parameter file'
+        assert answer.reason == f'{name} is only read at startup: set it in the parameter file'
     assert not bench.set_parameter('keep_references', True).successful
     for value in (['/'], []):
         answer = bench.set_parameter('reference_folders', value)
-        assert 'only counts at the start' in answer.reason
+        assert 'is only read at startup' in answer.reason
 
 
 def test_a_reference_from_a_file_or_from_the_camera(bench, coffee_file, view):

@@ -1,4 +1,4 @@
-"""The camera as the matcher hears it: the newest frame, its calibration, and what is wrong."""
+"""The camera as the matcher receives it: newest frame, calibration, and what is wrong."""
 
 from collections.abc import Callable
 import math
@@ -14,6 +14,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from niom_ros.nodes.newest_frame import NewestFrame
+from niom_ros.nodes.rclpy_workarounds import nanoseconds_of
 from niom_ros.nodes.stamp_order import StampOrder
 from niom_ros.stream.camera import Calibration, CameraModel
 
@@ -21,7 +22,7 @@ IMAGE_TYPES = {'raw': Image, 'compressed': CompressedImage}
 
 
 class CameraInput:
-    """Subscribes to a camera, keeps its newest frame and last calibration, and counts."""
+    """Subscribes to a camera and keeps its newest frame and last calibration."""
 
     def __init__(self, node: Node, group: CallbackGroup, on_frame: Callable[[], None]) -> None:
         """Prepare; nothing is subscribed before `open`."""
@@ -36,20 +37,20 @@ class CameraInput:
         self.stamps = StampOrder()
         self.topic = ''
         self.info_topic = node.resolve_topic_name('camera_info')
-        self.incompatible = ''  # why a publisher does not connect, and what to do
-        self.ignored = -math.inf  # when a frame came whose stamp was not new
+        self.incompatible = ''  # why a publisher cannot connect, and what to do
+        self.ignored = -math.inf  # when the last frame without a new stamp arrived
 
     def open(self, transport: str, reliable: bool) -> None:
-        """Subscribe, in place of an earlier subscription; what was received stays."""
+        """Subscribe, replacing an earlier subscription; frames already received are kept."""
         topic = self._node.resolve_topic_name('image')
         if transport == 'compressed':
-            # A remapping of `image` does not reach `image/compressed` by itself.
+            # Remapping `image` does not remap `image/compressed`.
             topic += '/compressed'
         quality = QoSProfile(
             depth=1,
             reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         )
-        # Best effort, because to that every publisher connects.
+        # Best effort connects to every publisher.
         calibration = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         events = SubscriptionEventCallbacks(incompatible_qos=self._on_incompatible)
         with self._lock:
@@ -75,7 +76,7 @@ class CameraInput:
             ]
 
     def reopen(self, transport: str, reliable: bool) -> None:
-        """Subscribe in another way, unless nothing is subscribed."""
+        """Subscribe differently, if anything is subscribed."""
         with self._lock:
             if self._subscriptions:
                 self.open(transport, reliable)
@@ -88,7 +89,7 @@ class CameraInput:
             self._subscriptions = []
 
     def restart(self) -> None:
-        """Forget all that was received, for a new worker."""
+        """Forget everything received so far, for a new worker."""
         with self._lock:
             self.frames = NewestFrame()
             self.stamps = StampOrder()
@@ -97,7 +98,7 @@ class CameraInput:
     def camera_for(
         self, rectified: bool, width: int, height: int, frame_id: str
     ) -> tuple[CameraModel | None, str]:
-        """Return the calibration of images like this, or why there is none."""
+        """Return the calibration for such images, or why there is none."""
         with self._lock:
             if self._info is None:
                 return None, f'no camera_info has arrived on {self.info_topic}'
@@ -108,16 +109,15 @@ class CameraInput:
         return self._info is not None
 
     def _on_image(self, message: Image | CompressedImage) -> None:
-        stamp = message.header.stamp
-        if not self.stamps.accept(stamp.sec * 10**9 + stamp.nanosec):
+        if not self.stamps.accept(nanoseconds_of(message.header.stamp)):
             self.ignored = time.monotonic()
             return
-        self.incompatible = ''  # whoever it was, this one is not
+        self.incompatible = ''  # images do arrive
         self.frames.put(message)
         self._on_frame()
 
     def _on_info(self, info: CameraInfo) -> None:
-        info.header.stamp = Time()  # which changes while the camera stays the same
+        info.header.stamp = Time()  # ignored, because it changes with every message
         with self._lock:
             if info != self._info:
                 self._info = info

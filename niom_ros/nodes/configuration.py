@@ -1,4 +1,4 @@
-"""What a configured matcher has: its networks, its references and its outputs."""
+"""What a configured matcher holds: its networks, its references and its outputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from niom_ros.references.library import ReferenceLibrary
 
 @dataclass(frozen=True)
 class Live:
-    """The parameters as they are now; a frame sees one such state from beginning to end."""
+    """A snapshot of the parameters; each frame uses one from beginning to end."""
 
     values: dict[str, Any]
     options: StreamOptions
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> 'Live':
-        """Return what the values of parameters mean."""
+        """Return the snapshot for parameter values."""
         return cls(values, stream_options_of(values))
 
     @property
@@ -38,13 +38,13 @@ class Live:
 
     @property
     def fewest_keypoints(self) -> int:
-        """Return how many points a reference must have to be found again."""
+        """Return how many keypoints a reference needs to be found."""
         return self.options.matching.limits.min_inliers
 
 
 @dataclass(frozen=True)
 class Configured:
-    """All that is loaded in `configure` and freed in `cleanup`."""
+    """Everything that `configure` loads and `cleanup` frees."""
 
     pipeline: Pipeline
     library: ReferenceLibrary
@@ -52,14 +52,14 @@ class Configured:
     folder: ReferenceFolder | None
 
     def sought(self, live: Live) -> tuple[NamedReference, ...]:
-        """Return the references that frames are compared with."""
+        """Return the references that frames are searched for."""
         if live.values['match_all']:
             return self.library.all()
         selected = self.library.selected
         return () if selected is None else (selected,)
 
     def close(self) -> None:
-        """Close the outputs and let others use the folder."""
+        """Close the outputs and release the folder for other nodes."""
         self.outputs.close()
         if self.folder is not None:
             self.folder.release()
@@ -68,9 +68,10 @@ class Configured:
 def configure(
     node: LifecycleNode, live: Live, revision: int, report: Callable[[str], None]
 ) -> Configured:
-    """Load the networks and the references that the parameters name, and open the outputs.
+    """Load the networks and references that the parameters name, and open the outputs.
 
-    Revisions of references go on from the given one. What can be left out is reported.
+    Revisions of references continue from the given one. A reference that cannot be loaded from a
+    folder is reported and skipped.
     """
     values = live.values
     torch.set_num_threads(values['threads'] or default_threads())
@@ -85,18 +86,18 @@ def configure(
         if values['reference_path']:
             library.choose(loader.load(values['reference_path'], report).id)
         outputs = Outputs(node)
-        outputs.publish_reference(library.selected)  # also none, for those who saw an earlier one
+        outputs.publish_reference(library.selected)  # even none, to replace an earlier one
     except BaseException:
         if outputs is not None:
             outputs.close()
         if folder is not None:
             folder.release()
         raise
-    return Configured(pipeline, library, outputs, folder)
+    return Configured(pipeline=pipeline, library=library, outputs=outputs, folder=folder)
 
 
 def folder_of(values: dict[str, Any]) -> ReferenceFolder | None:
-    """Return the folder with references, claimed if they are to be kept there."""
+    """Return the folder of references, claimed if new ones are to be stored there."""
     if not values['reference_folder']:
         if values['keep_references']:
             raise SettingsError('keep_references needs a folder: set reference_folder')
@@ -108,7 +109,7 @@ def folder_of(values: dict[str, Any]) -> ReferenceFolder | None:
 
 
 class ReferenceLoader:
-    """Takes references from files into a library."""
+    """Loads references from files into a library."""
 
     def __init__(
         self, library: ReferenceLibrary, pipeline: Pipeline, fewest_keypoints: int
@@ -118,7 +119,7 @@ class ReferenceLoader:
         self._fewest_keypoints = fewest_keypoints
 
     def load(self, file: str | Path, report: Callable[[str], None]) -> NamedReference:
-        """Load a reference, in place of an earlier one of its name."""
+        """Load a reference, replacing an earlier one with the same name."""
         given = read_reference(file)
         for note in given.notes:
             report(f'{file}: {note}')
@@ -126,7 +127,7 @@ class ReferenceLoader:
         return self._library.add(given, reference, str(file))
 
     def load_folder(self, folder: ReferenceFolder, report: Callable[[str], None]) -> None:
-        """Load all references of a folder but those that are broken, which are reported."""
+        """Load all references of a folder; broken ones are reported and skipped."""
         known: dict[str, Path] = {}
         for name, file in folder.files():
             try:
@@ -135,7 +136,7 @@ class ReferenceLoader:
                 known[self.load(file, report).id] = file
             except UserError as error:
                 report(f'a reference was left out: {error}')
-            except Exception as error:  # a file of anyone must not keep the node from starting
+            except Exception as error:  # no file may keep the node from starting
                 report(f'a reference was left out: {file}: {explained(error)}')
         selected = folder.selected()
         if selected in known or len(known) == 1:

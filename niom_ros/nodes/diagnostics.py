@@ -1,4 +1,4 @@
-"""What /diagnostics says: whether the camera comes through, and how the matching goes."""
+"""What /diagnostics reports: whether images arrive, and how matching performs."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +15,7 @@ from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.statistics import Summary
 
 RECENT_FAULT = 10.0  # seconds for which a fault is a warning
-MOST_TOPICS = 12  # that are named when no image arrives
+MOST_TOPICS = 12  # listed when no image arrives
 IMAGE_TOPIC_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -24,7 +24,7 @@ OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.E
 def camera_status(
     node: Node, camera: CameraInput, summary: Summary, timeout: float, active_seconds: float
 ) -> DiagnosticStatus:
-    """Say how the images arrive, and if they do not, what may help."""
+    """Report how images arrive or, if they do not, what may help."""
     received, dropped = camera.frames.counts
     stamps, publishers = camera.stamps, node.count_publishers(camera.topic)
     calibrations = node.count_publishers(camera.info_topic)
@@ -48,8 +48,8 @@ def camera_status(
     elif silence > timeout and time.monotonic() - camera.ignored < timeout:
         level = ERROR
         message = (
-            f'images arrive on {camera.topic}, but their stamps are not newer than those before: '
-            'check the clock of the camera, and whether there are two'
+            f'images arrive on {camera.topic}, but their stamps are not newer than earlier ones: '
+            'check the clock of the camera, and whether two cameras publish there'
         )
     elif silence > timeout:
         level, message = ERROR, no_image(node, camera, silence)
@@ -61,13 +61,13 @@ def camera_status(
         level = WARN
         message = (
             f'{publishers} cameras publish on {camera.topic}, and their images are mixed: '
-            'remap image so that each matcher hears one'
+            'remap image so that each matcher receives one'
         )
     elif calibrations > 1:
         level = WARN
         message = (
-            f'{calibrations} cameras publish on {camera.info_topic}, and any of them may be that '
-            'of the images: remap camera_info so that each matcher hears one'
+            f'{calibrations} cameras publish on {camera.info_topic}, so the calibration may be '
+            'that of another camera: remap camera_info so that each matcher receives one'
         )
     else:
         level, message = OK, f'images arrive at {summary.rate_in:.1f} Hz'
@@ -75,7 +75,7 @@ def camera_status(
 
 
 def no_image(node: Node, camera: CameraInput, silence: float) -> str:
-    """Say that no image arrives, and which topics there are."""
+    """Report that no image arrives, and which image topics exist."""
     others = [
         f'{topic} ({kind.rpartition("/")[2]})'
         for topic, kinds in sorted(node.get_topic_names_and_types())
@@ -92,14 +92,14 @@ def no_image(node: Node, camera: CameraInput, silence: float) -> str:
         return message + 'no image topic exists: start the camera, check ROS_DOMAIN_ID'
     message += f'these image topics exist: {listed}'
     if node.count_publishers(camera.topic):
-        return message + '; somebody publishes on it, but nothing arrives: check its type and QoS'
+        return message + '; it has a publisher, but nothing arrives: check its type and QoS'
     return message + '; remap image to one of them'
 
 
 def matching_status(
     node: Node, summary: Summary, state: str, values: dict[str, object], problem: str = ''
 ) -> DiagnosticStatus:
-    """Say how the matching goes."""
+    """Report how matching performs."""
     numbers: dict[str, object] = {
         'state': state,
         'rate out (Hz)': f'{summary.rate_out:.2f}',
@@ -126,16 +126,14 @@ def matching_status(
 
 
 def seconds(value: float | None) -> str:
-    """Return a time, if there is one."""
+    """Return a time as text."""
     return 'none' if value is None else f'{value:.3f}'
 
 
 def memory() -> dict[str, str]:
-    """Return what this process takes, in MB."""
+    """Return the memory that this process uses."""
     pages = int(Path('/proc/self/statm').read_text().split()[1])
-    values = {
-        'memory (MB)': f'{pages * resource.getpagesize() / 1e6:.0f}',
-    }
+    values = {'memory (MB)': f'{pages * resource.getpagesize() / 1e6:.0f}'}
     if torch.cuda.is_initialized():
         values['GPU memory (MB)'] = f'{torch.cuda.memory_allocated() / 1e6:.0f}'
     return values
@@ -144,7 +142,7 @@ def memory() -> dict[str, str]:
 def status(
     node: Node, part: str, level: bytes, message: str, values: dict[str, object]
 ) -> DiagnosticStatus:
-    """Return one line of diagnostics in the standard form."""
+    """Return one entry of the diagnostics in the standard form."""
     return DiagnosticStatus(
         level=level,
         name=f'{node.get_fully_qualified_name().removeprefix("/")}: {part}',
@@ -155,5 +153,5 @@ def status(
 
 
 def key_values(pairs: Iterable[tuple[str, object]]) -> list[KeyValue]:
-    """Return names and values as diagnostics carry them."""
+    """Return names and values as a diagnostics message holds them."""
     return [KeyValue(key=key, value=printable(str(value))) for key, value in pairs]

@@ -15,6 +15,7 @@ from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured, Live
+from niom_ros.nodes.rclpy_workarounds import nanoseconds_of
 from niom_ros.stream.answers import Answer, no_answer
 from niom_ros.stream.stream import Frame, RefusedFrame
 
@@ -90,11 +91,11 @@ class FrameReader:
 
     def age(self, message: CameraImage) -> float:
         """Return how many seconds ago an image was taken; NaN: it has no stamp."""
-        stamp = message.header.stamp  # may be negative, which rclpy's Time refuses
+        stamp = message.header.stamp
         if stamp == Time():
             return math.nan
         now = self._node.get_clock().now().nanoseconds
-        return (now - stamp.sec * 10**9 - stamp.nanosec) / 1e9
+        return (now - nanoseconds_of(stamp)) / 1e9
 
     def why_stale(self, message: CameraImage, live: Live) -> str:
         """Say why an image is too old to guide anyone, '' if it is not."""

@@ -1,4 +1,4 @@
-"""Run a node from its start to its end."""
+"""The life of a node process: initialise ROS, spin, handle signals, shut down."""
 
 from collections.abc import Callable
 import os
@@ -11,34 +11,32 @@ from typing import NoReturn
 
 import rclpy
 from rclpy.executors import ExternalShutdownException
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.logging import get_logger
 from rclpy.node import Node
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import printable_lines
 from niom_ros.core.malloc_tuning import keep_freed_memory
-from niom_ros.nodes.answered_services import answer_every_request
-from niom_ros.nodes.executor import Executor
+from niom_ros.nodes.rclpy_workarounds import answer_every_request, Executor, RCLError
 
-PATIENCE = 0.5  # seconds for threads to finish what they are doing
-CALLBACK_THREADS = 4  # so that a service that takes long keeps no other one waiting
+PATIENCE = 0.5  # seconds that threads get to finish
+CALLBACK_THREADS = 4  # so that a slow service does not delay the others
 
 
 def run_node(create: Callable[[], Node]) -> NoReturn:
-    """Create a node, run it until it is told to stop, and end the process with its exit code.
+    """Create a node, run it until it is stopped, and exit the process.
 
-    A method `start` of the node runs beside its callbacks, and what it raises ends the node; a
-    method `stop` lets its own threads end.
+    If the node has a method `start`, it runs alongside the callbacks, and an error in it ends the
+    node. If it has a method `stop`, that is called so that its threads can end.
     """
     node = executor = None
     code = 0
     keep_freed_memory()
-    begin_ros()
+    initialise_ros()
     try:
         node = created(create)
         answer_every_request(node)
-        # Callbacks run in its pool, so that this thread is free to notice a signal at any time.
+        # Callbacks run in its threads, so this one can react to a signal at any time.
         executor = Executor(CALLBACK_THREADS)
         executor.add_node(node)
         if hasattr(node, 'start'):
@@ -50,45 +48,44 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
-        if rclpy.ok():  # otherwise it was told to stop while it was starting
+        if rclpy.ok():  # otherwise it was stopped while it was starting
             traceback.print_exc()
             code = 1
     finally:
         # Ctrl-C reaches a node twice, from the terminal and from `ros2 launch`; the second one
-        # must not disturb the end that the first one began.
+        # must not interrupt the shutdown that the first one started.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         rclpy.try_shutdown()
         if executor is not None:
-            # rclpy leaves the threads of its pool waiting for ever.
-            executor._executor.shutdown(wait=False, cancel_futures=True)
+            executor.release_threads()
         if node is not None and hasattr(node, 'stop'):
             node.stop()
         wait_for_threads()
         if node is not None:
             node.destroy_node()
-        # At once: a thread inside a network cannot be stopped, torch aborts if Python ends under
-        # it, and Python takes seconds to tidy up what the system takes back anyway.
+        # Immediately: a thread inside a network cannot be stopped, torch aborts if the interpreter
+        # ends while it runs, and Python takes seconds to free what the system reclaims anyway.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
 def created(create: Callable[[], Node]) -> Node:
-    """Create a node; that ROS does not allow it, for example for its security, is no bug."""
+    """Create a node; a refusal by ROS, for example by its security, is an error of the user."""
     try:
         return create()
-    except rclpy_implementation.RCLError as error:
-        if not rclpy.ok():  # it was told to stop meanwhile
+    except RCLError as error:
+        if not rclpy.ok():  # it was stopped in the meantime
             raise
         raise UserError(str(error)) from error
 
 
-def begin_ros() -> None:
-    """Take part in ROS, as the arguments of the command line say."""
+def initialise_ros() -> None:
+    """Initialise ROS with the arguments of the command line."""
     try:
         rclpy.init()
-    except RuntimeError as error:  # for example a parameter file that is not there
+    except RuntimeError as error:  # for example, the parameter file does not exist
         sys.exit(f'cannot start: {error}')
 
 

@@ -10,18 +10,18 @@ from niom_ros.stream.answers import Answer
 from niom_ros.stream.camera import CameraModel
 from niom_ros.stream.pose import in_widths
 
-LIFETIME = 10  # seconds, so that nothing stays of a node that has gone
-WITHOUT_DEPTH = 1.0  # metres before the camera at which things without a pose are drawn
-# Colours that people with every kind of colour vision tell apart (Okabe and Ito).
+LIFETIME = 10  # seconds, after which the markers of a stopped node disappear
+WITHOUT_DEPTH = 1.0  # metres in front of the camera, where things without a pose are drawn
+# Colours that can be told apart with any kind of colour vision (Okabe and Ito).
 OUTLINE = ColorRGBA(r=0.34, g=0.71, b=0.91, a=1.0)
 LANDMARK = ColorRGBA(r=0.90, g=0.62, b=0.0, a=1.0)
 
 
 def marker_array(answer: Answer, camera: CameraModel | None, header: Header) -> MarkerArray:
-    """Return the markers of a frame: all former ones removed, then what was found.
+    """Return the markers of a frame, which replace all earlier ones.
 
-    With a pose they are where things are; with a calibrated camera alone, one metre before it on
-    the right line of sight; without one, nowhere.
+    With a pose, they are at their true places. With only a calibrated camera, they are one metre
+    in front of it, on the right line of sight. Without one, there are none.
     """
     markers = [Marker(header=header, action=Marker.DELETEALL)]
     homography = answer.match.verdict.reference_to_image
@@ -37,7 +37,7 @@ def marker_array(answer: Answer, camera: CameraModel | None, header: Header) -> 
         places = in_space(answer, np.array([given[mark.name] for mark in visible]).reshape(-1, 2))
     else:
         outline = on_line_of_sight(camera, warp_points(homography, corners))
-        if not np.isfinite(outline).all():  # a corner lies beyond what the lens can show
+        if not np.isfinite(outline).all():  # a corner is outside of what the lens model covers
             return MarkerArray(markers=markers)
         pixels = np.array([(mark.x, mark.y) for mark in visible]).reshape(-1, 2)
         places = on_line_of_sight(camera, pixels)
@@ -62,7 +62,7 @@ def marker_array(answer: Answer, camera: CameraModel | None, header: Header) -> 
 
 
 def in_space(answer: Answer, reference_points: np.ndarray) -> np.ndarray:
-    """Return points of the reference where its pose puts them, in metres."""
+    """Return where the pose puts points of the reference, in metres."""
     assert answer.pose is not None and answer.reference is not None
     given = answer.reference.given
     metres = given.physical_width * in_widths(reference_points, given.size)
@@ -70,7 +70,7 @@ def in_space(answer: Answer, reference_points: np.ndarray) -> np.ndarray:
 
 
 def on_line_of_sight(camera: CameraModel, image_points: np.ndarray) -> np.ndarray:
-    """Return where the lines of sight through pixels are one metre before the camera."""
+    """Return the points one metre in front of the camera that are seen at the given pixels."""
     rays = camera.rays(image_points)
     return WITHOUT_DEPTH * np.column_stack([rays, np.ones(len(rays))])
 
@@ -78,7 +78,7 @@ def on_line_of_sight(camera: CameraModel, image_points: np.ndarray) -> np.ndarra
 def new_marker(
     header: Header, namespace: str, number: int, kind: int, colour: ColorRGBA
 ) -> Marker:
-    """Return a marker that still needs its place."""
+    """Return a marker without a position."""
     marker = Marker(header=header, ns=namespace, id=number, type=kind, color=colour)
     marker.pose.orientation.w = 1.0
     marker.lifetime.sec = LIFETIME
@@ -86,6 +86,6 @@ def new_marker(
 
 
 def point(place: np.ndarray) -> Point:
-    """Return a place as a message."""
+    """Return a position as a message."""
     x, y, z = place.tolist()
     return Point(x=x, y=y, z=z)

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from threading import Lock
 import time
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.srv import ChangeState
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -21,10 +22,14 @@ from niom_ros.nodes.diagnostics import camera_status, matching_status, memory
 from niom_ros.nodes.frame_worker import FrameWorker
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare, read, refuse_wrong_values
+from niom_ros.nodes.rclpy_workarounds import (
+    Answer,
+    leave_network,
+    state_of,
+    take_over_change_state,
+)
 from niom_ros.nodes.reference_services import ReferenceServices
 from niom_ros.nodes.statistics import Statistics
-
-LONGEST_LABEL = 100  # characters of a transition
 
 DONE, REFUSED = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
@@ -32,7 +37,18 @@ DONE, REFUSED = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILU
 class MatcherNode(LifecycleNode):
     """Matches the newest camera frame with the references and publishes what it found.
 
-    Callbacks only keep and answer; a FrameWorker matches while the node is active.
+    Callbacks only store messages and answer requests; a FrameWorker matches while the node is
+    active. Requests are answered by:
+
+    | service                                         | answered by                             |
+    | ----------------------------------------------- | --------------------------------------- |
+    | ~/set_reference, ~/list_references and the like | ReferenceServices                       |
+    | ~/change_state                                  | _answer_change_state, which calls rclpy |
+    | ~/get_state and other lifecycle services        | rclpy                                   |
+    | ~/set_parameters                                | rclpy, which asks _why_fixed            |
+    | ~/get_parameters and other parameter services   | rclpy                                   |
+
+    `answer_every_request` in run_node wraps all of them: an error becomes a refusal.
     """
 
     def __init__(self) -> None:
@@ -41,58 +57,67 @@ class MatcherNode(LifecycleNode):
         declare(self, MATCHER_PARAMETERS, read_only=False)
         self.live = Live.of(read(self, MATCHER_PARAMETERS))
         self.configured: Configured | None = None
-        self.changes = Lock()  # of the state and of the references
+        self.changes = Lock()  # held while the state or the references change
         self._worker: FrameWorker | None = None
-        self._activated = 0.0  # seconds of the steady clock
-        self._problem = ''  # that the user has to solve
+        self._activated = 0.0  # when, in seconds of the steady clock
+        self._problem = ''  # what the user has to fix
         self._statistics = Statistics()
-        self._revision = 0  # of the last reference, also after a cleanup
+        self._revision = 0  # of the newest reference; a cleanup does not reset it
         refuse_wrong_values(self, MATCHER_PARAMETERS, self._why_fixed)
         self.add_post_set_parameters_callback(lambda _: self._apply())
-        # Groups of their own, so that none waits for another.
+        # Separate groups, so that neither waits for the other.
         images, timers = MutuallyExclusiveCallbackGroup(), MutuallyExclusiveCallbackGroup()
         self.camera = CameraInput(self, images, self._statistics.image_arrived)
         ReferenceServices(self)
-        self._order_transitions()
+        take_over_change_state(self, self._answer_change_state)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self.create_timer(
             1.0,
             self._publish_diagnostics,
             callback_group=timers,
-            clock=Clock(clock_type=ClockType.STEADY_TIME),  # also while simulated time stands
+            clock=Clock(clock_type=ClockType.STEADY_TIME),  # runs while simulated time is paused
         )
 
     @property
     def state(self) -> str:
-        """Return where in its lifecycle the node is."""
-        return str(self._state_machine.current_state[1])
+        """Return the lifecycle state of the node."""
+        return state_of(self)
 
-    # From start to end
+    # Start and end
 
     def start(self) -> None:
-        """Configure and activate the node, unless somebody else shall do that."""
+        """Configure and activate the node, unless `autostart` is off."""
         if not self.live.values['autostart']:
             name = self.get_fully_qualified_name()
             self.get_logger().info(f'waiting for: ros2 lifecycle set {name} configure')
             return
         with self.changes:
-            # Somebody else may have been quicker.
+            # A client may have done it already.
             ready = self.state != 'unconfigured' or self.trigger_configure() == DONE
             ready = ready and (self.state != 'inactive' or self.trigger_activate() == DONE)
         if not ready:
             raise SettingsError(self._problem)
 
     def stop(self) -> None:
-        """Let the worker end after the frame it works on."""
+        """Let the worker end after its current frame."""
         self.camera.frames.close()
 
     def destroy_node(self) -> None:
-        """Leave the network."""
+        """Destroy the node and leave the network."""
         super().destroy_node()
-        # rclpy forgets it; it would keep the node alive, and others would call a dead service.
-        self._state_machine.destroy_when_not_in_use()
+        leave_network(self)
 
     # Transitions
+
+    def _answer_change_state(
+        self,
+        request: ChangeState.Request,
+        response: ChangeState.Response,
+        change_state: Answer,
+    ) -> ChangeState.Response:
+        """Answer ~/change_state after any other change of the state or of the references."""
+        with self.changes:
+            return change_state(request, response)  # calls one of the methods below
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load the networks and the references, and open the outputs."""
@@ -105,7 +130,7 @@ class MatcherNode(LifecycleNode):
         return self._try('activate', self._activate) if enabled == DONE else enabled
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop listening and matching; the references stay."""
+        """Stop listening and matching; keep the references."""
         self._stop()
         return super().on_deactivate(state)
 
@@ -122,16 +147,16 @@ class MatcherNode(LifecycleNode):
         return super().on_shutdown(state)
 
     def on_error(self, _: LifecycleState) -> TransitionCallbackReturn:
-        """Free everything after a transition that broke, so that it can be configured again."""
+        """Free everything after a failed transition, so that the node can be configured again."""
         self._stop()
         self._free()
         return DONE
 
     def _try(self, what: str, act: Callable[[], None]) -> TransitionCallbackReturn:
-        """Make a transition; if it fails, say why, and leave the node as it was."""
+        """Run a transition; if it fails, report why and leave the node as it was."""
         try:
             act()
-        except BaseException as error:  # also of a plug-in that calls sys.exit
+        except BaseException as error:  # plug-ins may call sys.exit
             known = isinstance(error, UserError)
             self._problem = printable_lines(str(error)) if known else explained(error)
             self.get_logger().error(f'cannot {what}: {self._problem}')
@@ -139,24 +164,6 @@ class MatcherNode(LifecycleNode):
             return REFUSED
         self._problem = ''
         return DONE
-
-    def _order_transitions(self) -> None:
-        """Let a transition wait until a change of state or references is done.
-
-        In a group of its own, so that nothing else waits with it.
-        """
-        service = self._service_change_state
-        change_state = service.callback
-
-        def answer(request: Any, response: Any) -> Any:
-            # That of a transition that is not known goes into the log of ROS as it is.
-            request.transition.label = printable(request.transition.label[:LONGEST_LABEL])
-            with self.changes:
-                return change_state(request, response)
-
-        service.callback = answer
-        service.callback_group = MutuallyExclusiveCallbackGroup()
-        service.callback_group.add_entity(service)
 
     def _configure(self) -> None:
         self.configured = configure(self, self.live, self._revision, self.report)
@@ -171,11 +178,11 @@ class MatcherNode(LifecycleNode):
         self._worker = FrameWorker(
             self, self.configured, self.camera, self._statistics, lambda: self.live
         )
-        if self.live.transport != transport:  # it was changed meanwhile
+        if self.live.transport != transport:  # it changed in the meantime
             self.camera.reopen(*self.live.transport)
         waiting_for = f'images on {self.camera.topic}'
         if not self.configured.sought(self.live):
-            waiting_for += f' and a call of {self.resolve_service_name("~/set_reference")}'
+            waiting_for += f' and a call to {self.resolve_service_name("~/set_reference")}'
         pipeline = self.configured.pipeline
         self.get_logger().info(
             f'ready: {pipeline.method} on {pipeline.device}, waiting for {waiting_for}'
@@ -197,7 +204,7 @@ class MatcherNode(LifecycleNode):
             torch.cuda.empty_cache()
 
     def report(self, fault: str) -> None:
-        """Tell about a fault in the log and in diagnostics."""
+        """Report a fault in the log and in the diagnostics."""
         fault = printable(fault)
         self._statistics.failed(fault)
         self.get_logger().error(fault)
@@ -205,9 +212,9 @@ class MatcherNode(LifecycleNode):
     # Parameters
 
     def _why_fixed(self, parameter: Parameter) -> str:
-        """Say why a parameter cannot change now, '' if it can."""
+        """Return why a parameter cannot change now, or '' if it can."""
         if parameter.at_start:
-            return f'{parameter.name} only counts at the start: set it in the parameter file'
+            return f'{parameter.name} is only read at startup: set it in the parameter file'
         if parameter.live or self.state == 'unconfigured':
             return ''
         steps = ' and '.join(['deactivate', 'cleanup'] if self.state == 'active' else ['cleanup'])
@@ -226,7 +233,7 @@ class MatcherNode(LifecycleNode):
     def _publish_diagnostics(self) -> None:
         try:
             self._diagnostics.publish(self._status())
-        except Exception as error:  # a node that works must not end because of a report
+        except Exception as error:  # diagnostics must not disturb a working node
             if self.context.ok():
                 self.get_logger().error(f'diagnostics failed: {explained(error)}')
 
@@ -262,7 +269,7 @@ class MatcherNode(LifecycleNode):
 
 
 def main() -> NoReturn:
-    """Run the node until it is told to stop."""
+    """Run the node until it is stopped."""
     run_node(MatcherNode)
 
 

@@ -9,10 +9,10 @@ Frame = TypeVar('Frame')
 
 
 class NewestFrame(Generic[Frame]):
-    """A place for one frame: a newer one replaces it, the worker takes it."""
+    """Holds one frame: a newer one replaces it, the worker takes it."""
 
     def __init__(self) -> None:
-        self._frame: Frame | None = None  # waits for the worker
+        self._frame: Frame | None = None  # waiting for the worker
         self._last: Frame | None = None  # taken or not
         self._arrived = -math.inf
         self._changed = Condition()
@@ -21,7 +21,7 @@ class NewestFrame(Generic[Frame]):
         self._dropped = 0
 
     def put(self, frame: Frame) -> None:
-        """Offer a frame; one that still waits is dropped and counted."""
+        """Offer a frame; one that is still waiting is dropped and counted."""
         with self._changed:
             self._received += 1
             self._dropped += self._frame is not None
@@ -51,7 +51,7 @@ class NewestFrame(Generic[Frame]):
 
     @property
     def closed(self) -> bool:
-        """Tell whether the worker shall end."""
+        """Return whether the worker should end."""
         return self._closed
 
     @property

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
+from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped, Vector3
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import Image
@@ -27,12 +27,12 @@ from niom_ros.stream.camera import CameraModel
 
 try:
     from tf2_ros import TransformBroadcaster
-except ImportError:  # not every installation has it, and there is nothing like it on PyPI
+except ImportError:  # optional; it is not on PyPI
     TransformBroadcaster = None
 
-# Reliable, so that every subscriber connects; one deep, so that nobody reads old news.
+# Reliable connects to every subscriber; depth 1 delivers only the newest result.
 OUTPUTS = QoSProfile(depth=1)
-# Also for those who come later.
+# Late subscribers receive the last message too.
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 HEAT = '~/heatmap_image'
@@ -59,7 +59,7 @@ class Outputs:
         self._pose = publisher(PoseWithCovarianceStamped, '~/pose')
         self._markers = publisher(MarkerArray, '~/markers')
         self._pictures = {topic: publisher(Image, topic) for topic in PICTURES}
-        # Of what was set while the node was inactive as well, so it is not a lifecycle publisher.
+        # Not a lifecycle publisher, because references can also be set while the node is inactive.
         self._reference_image = node.create_publisher(Image, '~/reference_image', LATCHED)
         self._transforms = TransformBroadcaster(node) if TransformBroadcaster else None
 
@@ -76,10 +76,11 @@ class Outputs:
             self._node.destroy_lifecycle_publisher(publisher)
         self._node.destroy_publisher(self._reference_image)
         if self._transforms is not None:
+            # tf2_ros offers no way to close a broadcaster.
             self._node.destroy_publisher(self._transforms.pub_tf)
 
     def publish_reference(self, named: NamedReference | None) -> None:
-        """Show what is looked for, also to those who ask later; an empty image: nothing."""
+        """Publish the picture of the selected reference; an empty image if there is none."""
         header = Header(stamp=self._node.get_clock().now().to_msg())
         if named is None:
             self._reference_image.publish(Image(header=header))
@@ -90,7 +91,7 @@ class Outputs:
     def publish(
         self, answer: Answer, frame: FrameInfo, camera: CameraModel | None, publish_tf: bool
     ) -> None:
-        """Publish what is known about a frame; all of it, or nothing if a message fails."""
+        """Publish everything about a frame, or nothing if one of the messages cannot be built."""
         homography = homography_message(build, answer, frame)
         match = match_message(build, answer, frame, homography)
         landmarks = landmarks_message(build, answer, frame)
@@ -123,14 +124,10 @@ class Outputs:
     def _transform(self, stamped: PoseWithCovarianceStamped, name: str) -> TransformStamped:
         place = stamped.pose.pose
         transform = TransformStamped(header=stamped.header)
-        # With the namespace, so that two cameras do not fight over a frame.
+        # With the namespace, so that two cameras do not share a frame.
         node = self._node.get_fully_qualified_name().lstrip('/')
         transform.child_frame_id = f'{node}/{name}'
-        translation = transform.transform.translation
-        translation.x, translation.y, translation.z = (
-            place.position.x,
-            place.position.y,
-            place.position.z,
-        )
+        position = place.position
+        transform.transform.translation = Vector3(x=position.x, y=position.y, z=position.z)
         transform.transform.rotation = place.orientation
         return transform

@@ -1,4 +1,4 @@
-"""The table of parameters, declared and read as ROS has it."""
+"""The table of parameters, declared and read in ROS."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,18 +16,18 @@ from rclpy.node import Node
 from niom_ros.core.faults import printable
 from niom_ros.core.parameters import Parameter
 from niom_ros.core.settings import SettingsError
-
-EMPTY_LIST = ('',)  # of texts; one without any entry has no type in ROS
+from niom_ros.nodes.rclpy_workarounds import EMPTY_LIST, is_set_to_empty_list
 
 
 def descriptor(parameter: Parameter, read_only: bool) -> ParameterDescriptor:
     """Return what `ros2 param describe` shows."""
-    # Not read-only where only the start counts: rclpy would refuse without saying what to do.
+    # Parameters that are only read at startup are not read-only: rclpy would refuse a change
+    # without saying what to do.
     described = ParameterDescriptor(
         name=parameter.name, description=parameter.description, read_only=read_only
     )
     if parameter.at_start:
-        described.additional_constraints = 'only counts at the start'
+        described.additional_constraints = 'only read at startup'
     if parameter.choices:
         described.additional_constraints = f'one of: {parameter.listed_choices()}'
     if parameter.minimum is not None and parameter.maximum is not None:
@@ -43,12 +43,12 @@ def descriptor(parameter: Parameter, read_only: bool) -> ParameterDescriptor:
 
 
 def declare(node: Node, table: Iterable[Parameter], read_only: bool) -> None:
-    """Declare all parameters of a table, refusing values that it does not allow."""
+    """Declare all parameters of a table; a value that it does not allow is an error."""
     for parameter in table:
         default = parameter.default
         described = descriptor(parameter, read_only)
         try:
-            if isinstance(default, tuple) and is_overridden_by_nothing(node, parameter.name):
+            if isinstance(default, tuple) and is_set_to_empty_list(node, parameter.name):
                 default = EMPTY_LIST
             value = node.declare_parameter(
                 parameter.name, default, described, ignore_override=default is EMPTY_LIST
@@ -56,23 +56,16 @@ def declare(node: Node, table: Iterable[Parameter], read_only: bool) -> None:
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise SettingsError(str(error)) from None
         if value is None:
-            raise SettingsError(f'parameter {parameter.name} is set to nothing: give it a value')
+            raise SettingsError(f'parameter {parameter.name} has no value: give it one')
         problem = parameter.problem_with(value)
         if problem:
             raise SettingsError(f'parameter {problem}')
 
 
-def is_overridden_by_nothing(node: Node, name: str) -> bool:
-    """Tell whether a user gave an empty list: ROS takes that for no value, of no type."""
-    given = node.declare_parameter(name, EMPTY_LIST).value
-    node.undeclare_parameter(name)
-    return given is None
-
-
 def refuse_wrong_values(
     node: Node, table: Iterable[Parameter], why_fixed: Callable[[Parameter], str]
 ) -> None:
-    """Refuse values that the table does not allow, and changes that the node cannot make now."""
+    """Refuse values that the table does not allow, and changes that are not possible now."""
     parameters = {parameter.name: parameter for parameter in table}
 
     def check(changes: Iterable[rclpy.Parameter]) -> SetParametersResult:

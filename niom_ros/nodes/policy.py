@@ -1,15 +1,15 @@
-"""What a running node needs to be allowed to do, as a policy file of SROS 2.
+"""Write the SROS 2 policy that lets a running node do what it needs to do.
 
     python -m niom_ros.nodes.policy /matcher > matcher_policy.xml
 
-asks the ROS graph which topics and services the node of that name has right now, so it is right
-for its namespace, its remappings and its parameters. security/matcher_policy.xml is this for the
-node as it comes, with all that its parameters can switch on.
+asks the ROS graph which topics and services that node has right now, so the policy fits its
+namespace, remappings and parameters. security/matcher_policy.xml is the policy of the node with
+default names, and with everything that its parameters can switch on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 import sys
 import time
@@ -19,44 +19,47 @@ from xml.etree import ElementTree
 import rclpy
 from rclpy.node import Node
 
-# What tf2_ros adds to the node, where it is installed.
+# What the node also publishes where tf2_ros is installed.
 TF_TOPICS = frozenset({'/tf'})
-SECONDS = 5.0  # until the graph is known
+SECONDS = 5.0  # until all nodes have been discovered
+
+Query = Callable[[str, str], list[tuple[str, list[str]]]]  # by the name and namespace of a node
 
 
 @dataclass(frozen=True)
 class Interfaces:
-    """The names that a node uses, by what it does with them."""
+    """The names of the topics and services that a node uses."""
 
     subscribed: frozenset[str] = frozenset()
     published: frozenset[str] = frozenset()
-    answered: frozenset[str] = frozenset()  # services that it offers
-    called: frozenset[str] = frozenset()  # services of others
+    offered: frozenset[str] = frozenset()  # services that others call
+    called: frozenset[str] = frozenset()  # services of other nodes
 
     def __or__(self, other: Interfaces) -> Interfaces:
         return Interfaces(
-            self.subscribed | other.subscribed,
-            self.published | other.published,
-            self.answered | other.answered,
-            self.called | other.called,
+            subscribed=self.subscribed | other.subscribed,
+            published=self.published | other.published,
+            offered=self.offered | other.offered,
+            called=self.called | other.called,
         )
 
 
 def interfaces_of(asking: Node, name: str, namespace: str) -> Interfaces:
     """Return what the graph knows about a node now."""
-    queries = (
-        asking.get_subscriber_names_and_types_by_node,
-        asking.get_publisher_names_and_types_by_node,
-        asking.get_service_names_and_types_by_node,
-        asking.get_client_names_and_types_by_node,
-    )
+
+    def names(query: Query) -> frozenset[str]:
+        return frozenset(each for each, _ in query(name, namespace))
+
     return Interfaces(
-        *(frozenset(each for each, _ in query(name, namespace)) for query in queries)
+        subscribed=names(asking.get_subscriber_names_and_types_by_node),
+        published=names(asking.get_publisher_names_and_types_by_node),
+        offered=names(asking.get_service_names_and_types_by_node),
+        called=names(asking.get_client_names_and_types_by_node),
     )
 
 
 def policy_of(interfaces: Interfaces, name: str, namespace: str) -> str:
-    """Return the policy that allows a node just this, in an enclave named like the node."""
+    """Return the policy that allows a node exactly this, in an enclave named like the node."""
     root = ElementTree.Element('policy', version='0.2.0')
     path = f'{namespace.rstrip("/")}/{name}'
     enclave = ElementTree.SubElement(
@@ -67,14 +70,14 @@ def policy_of(interfaces: Interfaces, name: str, namespace: str) -> str:
     )
     allow(profile, 'topic', 'subscribe', interfaces.subscribed)
     allow(profile, 'topic', 'publish', interfaces.published)
-    allow(profile, 'service', 'reply', interfaces.answered)
+    allow(profile, 'service', 'reply', interfaces.offered)
     allow(profile, 'service', 'request', interfaces.called)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
 def allow(profile: ElementTree.Element, kind: str, what: str, names: Iterable[str]) -> None:
-    """Add a list of names with which the node may do something."""
+    """Allow one kind of use for a list of names."""
     listed = sorted(names)
     if listed:
         group = ElementTree.SubElement(profile, f'{kind}s', {what: 'ALLOW'})
@@ -94,7 +97,7 @@ def main() -> NoReturn:
     while time.monotonic() < ends:
         rclpy.spin_once(asking, timeout_sec=0.1)
     if (name, namespace) not in asking.get_node_names_and_namespaces():
-        sys.exit(f'there is no node {sys.argv[1]}: start it, and look with `ros2 node list`')
+        sys.exit(f'there is no node {sys.argv[1]}: start it, and check with `ros2 node list`')
     found = interfaces_of(asking, name, namespace) | Interfaces(published=TF_TOPICS)
     print(policy_of(found, name, namespace), end='')
     rclpy.try_shutdown()

@@ -1,4 +1,4 @@
-"""A ROS network of its own on this machine, and nodes in it: for the demo and the tests."""
+"""A private ROS network on this machine, and nodes in it, for the demo and the tests."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,11 +16,11 @@ from niom_ros.core.installation import share_folder
 
 DOMAINS = range(1, 101)
 
-_claims: dict[int, socket.socket] = {}  # kept open as long as this process lives
+_claims: dict[int, socket.socket] = {}  # kept open until this process ends
 
 
 def use_private_network() -> int:
-    """Prepare this process and its children for a ROS domain that nobody else uses."""
+    """Put this process and its children into a ROS domain that no other process uses."""
     domain = next(iter(_claims), None) or claim_domain()
     os.environ['ROS_DOMAIN_ID'] = str(domain)
     os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
@@ -30,11 +30,11 @@ def use_private_network() -> int:
 
 
 def claim_domain() -> int:
-    """Take a ROS domain that nobody on this machine uses, until this process ends."""
+    """Reserve a ROS domain that is unused on this machine, until this process ends."""
     for domain in DOMAINS:
         claim = socket.socket(socket.AF_UNIX)
         try:
-            # A name without a file: it vanishes with the process, however that ends.
+            # An abstract name has no file and disappears with the process, however it ends.
             claim.bind(f'\0niom_ros domain {domain}')
         except OSError:
             claim.close()
@@ -47,9 +47,9 @@ def claim_domain() -> int:
 
 
 def is_silent(domain: int) -> bool:
-    """Tell whether no DDS participant of this domain runs on this machine."""
+    """Return whether no DDS participant of this domain runs on this machine."""
     first_port = 7400 + 250 * domain
-    # The port that all share, unless they keep to this machine, and those of the first ten.
+    # The multicast port, which participants share, and the unicast ports of the first ten.
     for port in (first_port, *range(first_port + 10, first_port + 30)):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
@@ -61,7 +61,7 @@ def is_silent(domain: int) -> bool:
 
 @contextmanager
 def client_node(name: str) -> Iterator[Node]:
-    """Take part in the network with a node, of which others know nothing after the block."""
+    """Join the network with a node, which leaves it at the end of the block."""
     use_private_network()
     rclpy.init()
     try:
@@ -69,7 +69,7 @@ def client_node(name: str) -> Iterator[Node]:
         try:
             yield node
         finally:
-            # Else what it publishes would stay known as long as anything refers to it.
+            # Otherwise its topics would stay visible as long as anything refers to it.
             node.destroy_node()
     finally:
         rclpy.try_shutdown()

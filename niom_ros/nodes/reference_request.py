@@ -1,4 +1,4 @@
-"""What a client asks for with SetReference, and what it is answered."""
+"""What a client requests with SetReference, and what it gets back."""
 
 from typing import Any
 
@@ -30,12 +30,12 @@ from niom_ros.references.library import UnknownReference
 from niom_ros.srv import SetReference
 
 POOR_MATCHABILITY = 0.2
-LONGEST_PATH = 4096  # characters, as Linux has it
+LONGEST_PATH = 4096  # characters, the limit of Linux
 KINDS = {SetReference.Request.KIND_PHOTO: False, SetReference.Request.KIND_DRAWING: True}
 
 
 class NoCameraImage(UserError):
-    """The camera image that was asked for is not there."""
+    """The requested camera image does not exist."""
 
 
 class NotReady(UserError):
@@ -43,7 +43,7 @@ class NotReady(UserError):
 
 
 def check_request(request: SetReference.Request) -> None:
-    """Refuse a request whose fields contradict each other, before its picture is looked at."""
+    """Refuse a request whose fields contradict each other, before its picture is read."""
     pictures = [is_given(request.image), bool(request.path), request.use_current_frame]
     if pictures.count(True) != 1:
         raise BadReference('give exactly one of image, path and use_current_frame')
@@ -62,16 +62,16 @@ def check_request(request: SetReference.Request) -> None:
         raise BadReference(
             f'there are {len(request.landmark_names)} landmark_names, '
             f'{len(request.landmark_x)} landmark_x and {len(request.landmark_y)} landmark_y: '
-            'give as many of each'
+            'give the same number of each'
         )
     if request.region.do_rectify:
         raise BadReference('do_rectify of the region is not supported by this version')
 
 
 def given_reference(request: SetReference.Request, picture: ReferencePicture) -> GivenReference:
-    """Return the reference that a request gives, with the picture that it asks for."""
+    """Return the reference that a request describes, with the picture that it names."""
     size = picture.image.shape[1], picture.image.shape[0]
-    # A view would keep its whole message, which can have far more bytes than the picture.
+    # A view would keep its whole message alive, which can be far larger than the picture.
     image = picture.image if picture.image.flags.owndata else picture.image.copy()
     return GivenReference(
         image,
@@ -93,14 +93,14 @@ def given_reference(request: SetReference.Request, picture: ReferencePicture) ->
 
 
 def requested_region(request: SetReference.Request) -> Box | None:
-    """Return the part of the picture that counts."""
+    """Return the part of the picture that is used, None for all of it."""
     region = request.region
     box = Box(region.x_offset, region.y_offset, region.width, region.height)
     return None if box == Box(0, 0, 0, 0) else box
 
 
 def requested_mask(request: SetReference.Request) -> np.ndarray | None:
-    """Return where the picture counts."""
+    """Return the mask of the picture, None if there is none."""
     if not is_given(request.mask):
         return None
     if request.mask.encoding not in ('mono8', '8UC1'):
@@ -111,12 +111,12 @@ def requested_mask(request: SetReference.Request) -> np.ndarray | None:
 
 
 def is_given(image: Image) -> bool:
-    """Tell whether somebody filled in a picture, rightly or not."""
+    """Return whether a picture was filled in, valid or not."""
     return bool(image.data or image.width or image.height)
 
 
 def fill_answer(response: SetReference.Response, named: NamedReference) -> None:
-    """Tell the client what was found in its reference, and what that promises."""
+    """Fill in what was found in a reference, and how well it can be matched."""
     reference = named.reference
     request = SetReference.Request
     response.success = True
@@ -145,7 +145,7 @@ def fill_answer(response: SetReference.Response, named: NamedReference) -> None:
 
 
 def reference_info(named: NamedReference, selected: bool) -> ReferenceInfo:
-    """Return what the list of references says about one."""
+    """Return the entry of a reference in the list."""
     given, reference = named.given, named.reference
     width, height = given.size
     return ReferenceInfo(
@@ -165,7 +165,7 @@ def reference_info(named: NamedReference, selected: bool) -> ReferenceInfo:
     )
 
 
-# What a client reads, most special first.
+# The error codes that clients see, most specific first.
 ERRORS: tuple[tuple[type[Exception], str], ...] = (
     (NotReady, 'NOT_READY'),
     (UnknownReference, 'UNKNOWN_ID'),
@@ -179,7 +179,7 @@ ERRORS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def refusal(error: BaseException, response_type: Any) -> tuple[int, str]:
-    """Return the error code and the reason that a client reads."""
+    """Return the error code and the reason that a client sees."""
     for kind, code in ERRORS:
         if isinstance(error, kind) and hasattr(response_type, code):
             return getattr(response_type, code), str(error)

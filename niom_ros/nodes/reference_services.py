@@ -32,19 +32,19 @@ Answer = Any  # a response of one of the services
 
 
 class Host(Protocol):
-    """What the services need of the node that offers them."""
+    """What the services need from the node that offers them."""
 
     live: Live
     configured: Configured | None
-    changes: Lock  # of the state and of the references
+    changes: Lock  # held while the state or the references change
     camera: CameraInput
 
     @property
     def state(self) -> str:
-        """Return where in its lifecycle the node is."""
+        """Return the lifecycle state of the node."""
 
     def report(self, fault: str) -> None:
-        """Tell about a fault in the log and in diagnostics."""
+        """Report a fault in the log and in the diagnostics."""
 
     def create_service(self, kind: Any, name: str, callback: Any, *, callback_group: Any) -> Any:
         """Offer a service."""
@@ -60,9 +60,9 @@ class ReferenceServices:
     """Offers the services of a matcher; each call is answered, whatever happens."""
 
     def __init__(self, node: Host) -> None:
-        """Offer them; they refuse with a reason until the node is configured."""
+        """Offer the services; they refuse with a reason until the node is configured."""
         self._node = node
-        # A list is answered also while a reference is being prepared, which takes a while.
+        # Separate groups: preparing a reference takes a while, and listing must not wait for it.
         changes, lists = MutuallyExclusiveCallbackGroup(), MutuallyExclusiveCallbackGroup()
         for kind, name, callback, group in (
             (SetReference, '~/set_reference', self._set, changes),
@@ -78,14 +78,14 @@ class ReferenceServices:
         """Answer a service that changes references; a refusal says why and changes nothing."""
         log = self._node.get_logger()
         try:
-            # After a transition that is under way: at the start, the networks are still loading.
+            # Wait for a transition in progress: at startup, the networks are still loading.
             with self._node.changes:
                 if self._node.configured is None:
                     raise NotReady(self._why_not_ready())
                 response.message = printable(act(self._node.configured))
             response.success = True
             log.info(f'{name}: {response.message}')
-        except BaseException as error:  # whatever it is, the caller gets an answer
+        except BaseException as error:  # the caller always gets an answer
             response.success = False
             response.error, reason = refusal(error, type(response))
             if response.error == response.FAULT:
@@ -132,12 +132,12 @@ class ReferenceServices:
         return ReferencePicture(message_to_rgb(request.image))
 
     def _current_frame(self, response: SetReference.Response) -> np.ndarray:
-        """Return what the camera sees now, upright."""
+        """Return the current camera image, upright."""
         message = self._node.camera.frames.newest(OLDEST_CURRENT_FRAME)
         if message is None:
             if self._node.state != 'active':
                 raise NoCameraImage(
-                    f'the node is {self._node.state} and hears no camera: activate it'
+                    f'the node is {self._node.state} and receives no images: activate it'
                 )
             raise NoCameraImage(
                 f'no camera image arrived in the last {OLDEST_CURRENT_FRAME:.0f} s on '
@@ -173,7 +173,7 @@ class ReferenceServices:
         return self._answer('remove_reference', response, act)
 
     def _show(self, configured: Configured) -> None:
-        """Publish the picture of what is looked for; what was changed stays so if that fails."""
+        """Publish the picture of the selected reference; a failure does not undo the change."""
         try:
             configured.outputs.publish_reference(configured.library.selected)
         except Exception as error:
@@ -184,7 +184,7 @@ class ReferenceServices:
     ) -> ListReferences.Response:
         try:
             self._fill_list(response)
-        except BaseException as error:  # whatever it is, the caller gets an answer
+        except BaseException as error:  # the caller always gets an answer
             response.success = False
             response.message = f'the node failed: {explained(error)}'
             self._node.get_logger().error(f'list_references: {response.message}')

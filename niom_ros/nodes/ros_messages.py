@@ -1,4 +1,4 @@
-"""ROS messages from plain fields and NumPy arrays, without looking at each number."""
+"""ROS messages from plain fields and NumPy arrays, without a check of each number."""
 
 from array import array
 from functools import cache
@@ -30,7 +30,7 @@ def message_type(kind: str) -> tuple[type, dict[str, str]]:
 
 
 def as_ros(value: Any, field_type: str) -> Any:
-    """Return a value in the form that a message takes fastest, and a text in one line."""
+    """Return a value in the form that a message accepts fastest; texts become one line."""
     if isinstance(value, str):
         return printable(value)
     if not isinstance(value, np.ndarray) or not field_type.startswith('sequence'):

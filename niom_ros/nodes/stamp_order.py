@@ -1,13 +1,13 @@
-"""Which frames are new, told by their time stamps."""
+"""Which frames are new, judged by their time stamps."""
 
-CLOCK_RESET = 1_000_000_000  # nanoseconds backwards, from which it is the clock and not the frame
+CLOCK_RESET = 1_000_000_000  # nanoseconds; a larger step back is a reset clock, not a late frame
 
 
 class StampOrder:
-    """Lets each frame pass once and none that is older than one before it.
+    """Accepts each frame once, and none that is older than an earlier one.
 
-    A jump far back is a bag that starts again or a clock that was set: frames count anew from
-    there. Drivers that do not stamp their images send 0, which says nothing.
+    A jump far back means that a bag restarted or that the clock was set, so frames count as new
+    from there on. Drivers that do not stamp their images send 0; those are all accepted.
     """
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class StampOrder:
         self.unstamped = 0
 
     def accept(self, stamp: int) -> bool:
-        """Tell whether a frame with this stamp, in nanoseconds, is new."""
+        """Return whether a frame with this stamp, in nanoseconds, is new."""
         if stamp == 0:
             self.unstamped += 1
             return True

@@ -1,4 +1,4 @@
-"""How the matcher has been doing lately."""
+"""How the matcher has performed recently."""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ import time
 from niom_ros.core.faults import printable
 from niom_ros.matching.geometry import Status
 
-WINDOW = 10.0  # seconds that rates and medians look back
+WINDOW = 10.0  # seconds that rates and medians cover
 MOST_RESULTS = 600  # in the window
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one frame took."""
+    """How long one frame took."""
 
     finished: float  # seconds of the steady clock
     latency: float  # seconds from the image's stamp to publishing; NaN: it has no stamp
@@ -27,13 +27,13 @@ class Result:
 class Summary:
     """The numbers of diagnostics."""
 
-    seconds_since_image: float | None  # None: there never was one
+    seconds_since_image: float | None  # None: no image has arrived yet
     rate_in: float  # Hz
     rate_out: float
     latency: float | None  # median
     stages: dict[str, float]  # medians
     statuses: dict[str, int] = field(default_factory=dict)  # since the start
-    fault: str = ''  # the last one, with its remedy
+    fault: str = ''  # the latest one, with its remedy
     fault_age: float = 0.0  # seconds
 
 
@@ -50,7 +50,7 @@ class Statistics:
         self._fault_time = 0.0
 
     def restart(self) -> None:
-        """Let rates and medians begin anew; counts and the last fault stay."""
+        """Restart rates and medians; counts and the last fault are kept."""
         with self._lock:
             self._started = time.monotonic()
             self._images.clear()
@@ -73,7 +73,7 @@ class Statistics:
             self._fault, self._fault_time = printable(fault), time.monotonic()
 
     def summary(self) -> Summary:
-        """Return how it has been lately."""
+        """Return the current figures."""
         now = time.monotonic()
         with self._lock:
             last_image = self._images[-1] if self._images else None
@@ -83,15 +83,15 @@ class Statistics:
             span = max(1.0, min(WINDOW, now - self._started))
             names = dict.fromkeys(name for result in results for name in result.stages)
             return Summary(
-                None if last_image is None else now - last_image,
-                len(images) / span,
-                len(results) / span,
-                median(known) if known else None,
-                {
+                seconds_since_image=None if last_image is None else now - last_image,
+                rate_in=len(images) / span,
+                rate_out=len(results) / span,
+                latency=median(known) if known else None,
+                stages={
                     name: median(r.stages[name] for r in results if name in r.stages)
                     for name in names
                 },
-                dict(self._statuses),
-                self._fault,
-                now - self._fault_time,
+                statuses=dict(self._statuses),
+                fault=self._fault,
+                fault_age=now - self._fault_time,
             )

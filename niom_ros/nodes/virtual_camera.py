@@ -1,4 +1,4 @@
-"""A camera for machines without one: publishes views of a photo, and the truth about them."""
+"""A simulated camera: publishes views of a photo, and the ground truth about them."""
 
 from array import array
 from typing import NoReturn
@@ -26,7 +26,7 @@ from niom_ros.stream.pose import quaternion_of
 
 
 class VirtualCamera(Node):
-    """Publishes `image` and `camera_info` like a driver, and the truth: where the photo is."""
+    """Publishes `image` and `camera_info` like a driver, and the true place of the photo."""
 
     def __init__(self) -> None:
         """Start the camera."""
@@ -47,7 +47,7 @@ class VirtualCamera(Node):
         self._frame_id = values['frame_id']
         self._period = 1 / values['rate']
         self._frame = 0
-        # Reliable, so that every subscriber connects, RViz with its defaults included.
+        # Reliable connects to every subscriber, including RViz with its defaults.
         self._image_publisher = self.create_publisher(Image, 'image', QoSProfile(depth=1))
         self._info_publisher = self.create_publisher(
             CameraInfo, 'camera_info', QoSProfile(depth=1)
@@ -106,7 +106,7 @@ class VirtualCamera(Node):
 
 
 def main() -> NoReturn:
-    """Run the camera until it is told to stop."""
+    """Run the camera until it is stopped."""
     run_node(VirtualCamera)
 
 

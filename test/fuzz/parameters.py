@@ -14,8 +14,8 @@ import rclpy
 from rclpy.node import Node
 
 from niom_ros.core.parameters import MATCHER_PARAMETERS, stream_options_of
-from niom_ros.nodes.answered_services import answer_every_request
 from niom_ros.nodes.parameters import declare, read, refuse_wrong_values
+from niom_ros.nodes.rclpy_workarounds import answer_every_request
 
 INPUTS = 20_000
 TYPES = range(10)  # that ROS knows
