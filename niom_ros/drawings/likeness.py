@@ -13,7 +13,7 @@ from niom_ros.drawings.strokes import middle_lines, stroke_width, StrokeParamete
 
 @dataclass(frozen=True)
 class LikenessParameters:
-    """How a drawing is told from a photo."""
+    """How a drawing is distinguished from a photo."""
 
     side: int = 512  # pixels to which the longer side of a picture is resized first
     min_points: int = 10  # on strokes

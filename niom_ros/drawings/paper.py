@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PaperParameters:
-    """How ink is told from paper."""
+    """How ink is distinguished from paper."""
 
     min_ink: float = 0.4  # of the strongest ink; fainter is paper, shadow or grid lines
     window: float = 0.12  # of the longer side: wider than any stroke, smaller than shadows

@@ -48,7 +48,7 @@ def heatmap_picture(guidance: Guidance, pipeline: Pipeline, width: int) -> np.nd
     if outcome.edges is not None:
         return draw_edges(guidance.reference.reference, guidance.look.image, outcome, width)
     if not outcome.scene.objects:
-        # Somebody looks: then they shall see what the detector sees, needed or not.
+        # Someone is looking: show what the detector sees, even if it was not needed.
         outcome = replace(outcome, scene=pipeline.scene_of(guidance.look))
     return draw_semantics(guidance.reference.reference, guidance.look.image, outcome, width)
 

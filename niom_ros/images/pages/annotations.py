@@ -14,7 +14,7 @@ from niom_ros.images.pages.texts import DrawnTextParameters, find_drawn_texts
 
 @dataclass(frozen=True)
 class AnnotationParameters:
-    """How annotations are told from the object."""
+    """How annotations are distinguished from the object."""
 
     max_pieces: int = 20_000  # on a page with more, only texts are left out
     scan: float = 0.5  # of the page: an image that covers more is a scan of it
