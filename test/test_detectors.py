@@ -202,7 +202,7 @@ def test_darknet_weights_are_read_in_the_order_of_the_file():
     assert norm.running_var.tolist() == [12, 13, 14, 15]
     assert last.bias.tolist() == values[-21:-14].tolist()
     assert last.weight.flatten().tolist() == values[-14:].tolist()
-    (output,) = network(torch.rand(1, 3, 64, 96))
+    (output,) = network.features(torch.rand(1, 3, 64, 96), [index for index, _ in network.heads])
     assert output.shape == (1, 7, 16, 24)
 
 
