@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from niom_ros.core.boxes import Box
-from niom_ros.drawings.alignment import climb, Ink, unlike_similarity, warp, warp_strokes
-from niom_ros.drawings.edges import EdgeFinder
+from niom_ros.drawings.alignment import climb, Ink, non_similarity, warp, warp_strokes
+from niom_ros.drawings.edges import EdgeFinder, EdgeParameters
+from niom_ros.drawings.search import SearchParameters
 from niom_ros.drawings.strokes import strokes_of
-from niom_ros.drawings.tracing import trace, trace_near
+from niom_ros.drawings.tracing import trace, trace_near, TracingParameters
 from niom_ros.matching.geometry import corner_error
 from niom_ros.models.store import ModelStore
 
@@ -118,9 +119,9 @@ def test_edges_lie_where_colours_change_and_know_their_direction(finder: EdgeFin
     image[:, 250:] = (170, 180, 200)
     edges = finder.find(image)
     assert edges.size == (480, 360)
-    strongest = edges.directed.max(axis=0)
+    strongest = edges.oriented.max(axis=0)
     assert abs(int(strongest[180].argmax()) - 250 * edges.scale) < 3
-    across, along = edges.directed[0, 180, 300], edges.directed[4, 180, 300]
+    across, along = edges.oriented[0, 180, 300], edges.oriented[4, 180, 300]
     assert across > 0.4 and along < 0.1 * across
     assert strongest[180, 60] < 0.1 * across
     picture = edges.picture()
@@ -166,7 +167,7 @@ def test_stretched_strokes_are_those_of_the_stretched_picture() -> None:
 
 def test_only_bending_is_unlike_turning_and_scaling() -> None:
     corners = torch.tensor([[0.0, 0], [40, 0], [40, 30], [0, 30]])
-    stiff = unlike_similarity(corners)
+    stiff = non_similarity(corners)
     similar = torch.tensor([[[0.6, -0.8, 5], [0.8, 0.6, 7], [0, 0, 1.0]]])
     assert (warp(similar, corners).reshape(1, 8) @ stiff).abs().max() < 1e-4
     assert torch.linalg.matrix_rank(stiff, atol=1e-4) == 4
@@ -196,6 +197,17 @@ def test_a_drawing_is_found_close_to_where_it_is_expected(finder: EdgeFinder) ->
     found = trace_near(strokes_of(drawing()), box.corners(), edges, moved)
     assert corner_error(moved, view, box) > 40
     assert corner_error(found.drawing_to_image, view, box) < 6
+
+
+def test_a_drawing_is_found_with_other_parameters() -> None:
+    coarse = EdgeParameters(side=320, orientations=6)
+    edges = EdgeFinder(ModelStore(), torch.device('cpu'), coarse).find(scene())
+    assert edges.oriented.shape == (6, 240, 320)
+    upright = SearchParameters(turns=(0.0,), scales=(0.7, 0.9))
+    quick = TracingParameters(starts=4, finalists=2, rounds=1, children=2, search=upright)
+    box = Box(0, 0, WIDTH, HEIGHT)
+    found = trace(strokes_of(drawing()), box.corners(), edges, quick)
+    assert corner_error(found.drawing_to_image, VIEW, box) < 8
 
 
 @pytest.mark.parametrize('size', [(640, 8), (8, 640), (32, 32), (1, 1)])

@@ -2,7 +2,9 @@
 
 import pytest
 
-from niom_ros.stream.keypoint_budget import FEWEST, KeypointBudget, STEP
+from niom_ros.stream.keypoint_budget import BudgetParameters, KeypointBudget
+
+FEWEST, STEP = BudgetParameters().min_keypoints, BudgetParameters().step
 
 
 def linear(keypoints):

@@ -1,6 +1,7 @@
 """Pages of PDF and SVG files as references: what is drawn of them, and what is left out."""
 
 import base64
+from functools import partial
 import io
 import math
 import subprocess
@@ -40,6 +41,7 @@ from test_images import claimed_png
 
 from niom_ros.cli.main import main
 from niom_ros.images.decoding import ImageError
+from niom_ros.images.pages.annotations import AnnotationParameters, find_annotations
 from niom_ros.images.pages.drawing import draw_page
 from niom_ros.images.pages.pdf import pdf_page
 from niom_ros.images.pages.reading import environment_of_reader, read_reference_picture
@@ -274,14 +276,17 @@ def hatching():
     ]
 
 
+def leave_out_only_texts_above(max_pieces, monkeypatch):
+    limited = partial(find_annotations, parameters=AnnotationParameters(max_pieces=max_pieces))
+    monkeypatch.setattr('niom_ros.images.pages.drawing.find_annotations', limited)
+
+
 @pytest.mark.parametrize('parts', [plate(), screws(), panel(), hatching()])
 @pytest.mark.parametrize('write', [as_pdf, as_svg])
 def test_nothing_of_an_object_alone_is_left_out(read, write, parts, monkeypatch):
     page = read(write(parts))
     assert page.notes == ()
-    monkeypatch.setattr(
-        'niom_ros.images.pages.annotations.MOST_PIECES', 0
-    )  # nothing is looked for
+    leave_out_only_texts_above(0, monkeypatch)
     assert_shows(page.image, read(write(parts)).image)
 
 
@@ -313,7 +318,7 @@ def test_a_scan_is_told(read):
 
 
 def test_too_many_lines_are_told(read, monkeypatch):
-    monkeypatch.setattr('niom_ros.images.pages.annotations.MOST_PIECES', 20)
+    leave_out_only_texts_above(20, monkeypatch)
     page = read(as_pdf(blueprint()))
     assert page.notes[0] == 'left out of page 0: 11 texts'
     assert 'too many to tell dimension lines' in page.notes[1]

@@ -17,15 +17,16 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import corner_error, jacobian, Status, Verdict
 from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
 from niom_ros.tracking.appearance import Appearance
-from niom_ros.tracking.corners import choose_corners, MOST_CORNERS
-from niom_ros.tracking.frames import grey_frame, History, LONGEST_HISTORY, shrinking
+from niom_ros.tracking.corners import choose_corners, CornerParameters
+from niom_ros.tracking.frames import grey_frame, History, HistoryParameters, shrinking
 from niom_ros.tracking.patches import jacobians_at, Patches
-from niom_ros.tracking.track import FullMatch, MOST_DRIFT, Track, why_too_sudden
-from niom_ros.tracking.tracker import Tracker
+from niom_ros.tracking.track import FullMatch, Track, TrackingParameters, why_too_sudden
+from niom_ros.tracking.tracker import Tracker, TrackerParameters
 
 RATE = 30  # frames per second
 COFFEE = Box(0, 0, 600, 400)
 SURE = 0.96
+MAX_DRIFT = TrackingParameters().max_drift
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,15 @@ def match_of(view, frame, moved=(0, 0), revision=0, image=None):
     agreeing = np.ones(len(reference_points), bool)
     verdict = Verdict(Status.OK, 'found', agreeing, reference_to_image, SURE)
     image = view.image if image is None else image
-    return FullMatch(frame / RATE, image, verdict, correspondences, COFFEE, COFFEE.area, revision)
+    return FullMatch(
+        stamp=frame / RATE,
+        image=image,
+        verdict=verdict,
+        correspondences=correspondences,
+        reference_box=COFFEE,
+        counting_area=COFFEE.area,
+        revision=revision,
+    )
 
 
 def follow_all(tracker, images, first=0):
@@ -153,17 +162,18 @@ def test_what_is_no_time_is_refused(stamp):
 
 
 def test_a_history_is_bounded_thinned_and_without_gaps():
-    history = History(most=20)
+    parameters = HistoryParameters(max_frames=20)
+    history = History(parameters)
     blank = np.zeros((8, 8, 3), np.uint8)
     for frame in range(1000):
         history.add(grey_frame(blank, frame / RATE))
         assert len(history) <= 20
     stamps = np.array([frame.stamp for frame in history.after(-1)])
     assert stamps[-1] == 999 / RATE
-    assert stamps[0] > 999 / RATE - LONGEST_HISTORY - 0.1
+    assert stamps[0] > 999 / RATE - parameters.max_seconds - 0.1
     # 300 frames on 20 places: none is more than four times the fair share away from the next.
     assert (np.diff(stamps) > 0).all()
-    assert np.diff(stamps).max() < 4 * LONGEST_HISTORY / 20
+    assert np.diff(stamps).max() < 4 * parameters.max_seconds / 20
     history.forget_until(stamps[-2])
     assert len(history) == 1
 
@@ -186,11 +196,13 @@ def test_corners_are_spread_over_the_area_and_stay_in_it(scene):
     frame = grey_frame(scene.view(0, 0).image, 0.0)
     area = np.array([[200, 150], [440, 150], [440, 330], [200, 330]])
     corners = choose_corners(frame, area)
-    assert MOST_CORNERS / 2 < len(corners) <= MOST_CORNERS
+    most = CornerParameters().max_corners
+    assert most / 2 < len(corners) <= most
     assert (corners >= (200, 150)).all() and (corners <= (440, 330)).all()
     quarters = (corners > area.mean(axis=0)) @ [1, 2]
     assert np.bincount(quarters, minlength=4).min() > len(corners) / 10
     assert len(choose_corners(frame, area + 5000)) == 0
+    assert len(choose_corners(frame, area, CornerParameters(max_corners=30))) == 30
 
 
 @pytest.mark.parametrize(('gain', 'bias'), [(1.0, 0), (0.5, 20), (1.4, -30)])
@@ -204,7 +216,7 @@ def test_patches_find_a_shift_whatever_the_light(coffee, gain, bias):
     aligned = Patches(first, corners).align(second, np.eye(3))
     offsets = aligned.points - corners
     assert np.median(offsets, axis=0) == pytest.approx([1.3, -0.8], abs=0.05)
-    assert np.median(aligned.likeness) > 0.95
+    assert np.median(aligned.correlations) > 0.95
 
 
 def test_jacobians_are_those_of_the_geometry(scene):
@@ -365,16 +377,15 @@ def test_another_view_is_compared_with_a_newer_frame_and_the_drift_is_known(coff
     for frame in range(1, RATE + 1):
         view = scene.view(frame / RATE, frame)
         answer = track.follow(grey_frame(view.image, frame / RATE))
-        assert error_of(answer, view) < MOST_DRIFT
-    assert 0 < track.drift <= MOST_DRIFT
+        assert error_of(answer, view) < MAX_DRIFT
+    assert 0 < track.drift <= MAX_DRIFT
     # Of a full match a second ago 97 % are left of what it is surer of than not, and less here.
     assert answer.verdict.confidence < 0.5 + 0.9 * (SURE - 0.5)
 
 
-def test_no_newer_frame_is_compared_with_once_the_drift_is_too_large(coffee, monkeypatch):
-    monkeypatch.setattr('niom_ros.tracking.track.MOST_DRIFT', 0.1)
+def test_no_newer_frame_is_compared_with_once_the_drift_is_too_large(coffee):
     scene = Approaching(coffee, example_photo('gravel'))
-    track = Track(match_of(scene.view(0, 0), 0))
+    track = Track(match_of(scene.view(0, 0), 0), parameters=TrackingParameters(max_drift=0.1))
     for frame in range(1, RATE):
         track.follow(grey_frame(scene.view(frame / RATE, frame).image, frame / RATE))
     assert track.drift == 0
@@ -427,7 +438,7 @@ def test_catching_up_goes_step_by_step_where_a_leap_is_too_far(coffee):
     views = [scene.view(frame / RATE, frame) for frame in range(RATE)]
     tracker = Tracker()
     follow_all(tracker, images_of(views))
-    assert error_of(tracker.matched(match_of(views[0], 0)), views[-1]) < MOST_DRIFT
+    assert error_of(tracker.matched(match_of(views[0], 0)), views[-1]) < MAX_DRIFT
 
 
 def test_a_leap_is_as_exact_as_small_steps_or_is_not_made(scene):
@@ -533,7 +544,19 @@ def test_three_full_matches_that_find_nothing_end_the_track(views):
     assert '3 full matches in a row' in lost.verdict.message
 
 
-def test_a_full_match_that_finds_it_begins_the_count_anew(views):
+def test_parameters_reach_the_tracks_of_a_tracker(views):
+    strict = TrackingParameters(min_points=1000)
+    tracker = Tracker(TrackerParameters(max_misses=1, tracking=strict))
+    tracker.matched(match_of(views[0], 0))
+    lost = tracker.follow(views[1].image, 1 / RATE)
+    assert_lost(lost)
+    assert '1000 are needed' in lost.verdict.message
+    tracker.not_found(1 / RATE)
+    lost = tracker.follow(views[2].image, 2 / RATE)
+    assert '1 full matches in a row' in lost.verdict.message
+
+
+def test_a_full_match_that_finds_it_starts_the_count_again(views):
     tracker = Tracker()
     tracker.matched(match_of(views[0], 0))
     for frame in range(1, 12):

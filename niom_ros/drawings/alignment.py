@@ -1,8 +1,9 @@
 """Laying the strokes of a drawing along the edges of an image, from many starts at once.
 
-Each start climbs to where most ink lies on edges of its direction, first on blurred edges, then on
-sharper ones. A camera rarely sees a sheet much askew, so a view that is not just turned and scaled
-has to earn that: without this, a drawing of a small thing would be bent to fit anything.
+Each start climbs to where most ink lies on edges of its orientation, first on blurred edges, then
+on sharper ones. A camera rarely sees a sheet at a steep angle, so any distortion beyond a
+similarity transform costs score: without this, a drawing of a small thing would be bent to fit
+anything.
 """
 
 from dataclasses import dataclass
@@ -12,17 +13,27 @@ import torch
 
 from niom_ros.drawings.edges import EdgeLevel, Edges
 
-INK_WORTH = 30.0  # how many independent observations all ink is worth together
-BEND = 0.05  # usual bend of the outline, in parts of its size: what no turning and scaling does
-DAMPING = 0.01
-WEAKEST_PULL = 0.2  # strength of an edge, below which ink still resists being moved
-POINTS = {16.0: 300, 8.0: 400, 4.0: 600, 2.0: 800}  # for levels with this blur; else all
-NUMBERS = 8  # of a homography
+HOMOGRAPHY_PARAMETERS = 8
+
+
+@dataclass(frozen=True)
+class AlignmentParameters:
+    """How strokes are aligned with edges."""
+
+    ink_weight: float = 30.0  # independent observations that all ink together counts as
+    distortion: float = 0.05  # usual one of the outline beyond a similarity, in parts of its size
+    damping: float = 0.01  # of Levenberg-Marquardt steps
+    min_hold: float = 0.2  # edge strength: on weaker edges ink still resists being moved
+    # How many points of the strokes are used on levels with this blur, in pixels; else all.
+    points: tuple[tuple[float, int], ...] = ((16.0, 300), (8.0, 400), (4.0, 600), (2.0, 800))
+
+
+DEFAULTS = AlignmentParameters()
 
 
 @dataclass(frozen=True)
 class Ink:
-    """The strokes of a drawing on the device that computes."""
+    """The strokes of a drawing as tensors."""
 
     points: torch.Tensor  # N x 2
     normals: torch.Tensor  # N
@@ -35,14 +46,14 @@ class Ink:
 
 @dataclass(frozen=True)
 class Frame:
-    """The pixels of an image, moved and scaled to about -1 to 1."""
+    """The pixels of an image, shifted and scaled to about -1 to 1."""
 
     width: int
     height: int
 
     @property
     def scale(self) -> float:
-        """Return the pixels that one unit has."""
+        """Return how many pixels one unit has."""
         return max(self.width, self.height) / 2
 
     def units(self, points: torch.Tensor) -> torch.Tensor:
@@ -50,10 +61,10 @@ class Frame:
         middle = points.new_tensor([self.width / 2, self.height / 2])
         return (points - middle) / self.scale
 
-    def change(self, numbers: torch.Tensor) -> torch.Tensor:
-        """Return small changes of the eight numbers as K homographies from pixels to pixels."""
-        ones = torch.ones_like(numbers[:, :1])
-        change = torch.cat([numbers, ones], dim=1).reshape(-1, 3, 3)
+    def change(self, parameters: torch.Tensor) -> torch.Tensor:
+        """Return K small changes of the eight parameters as homographies from pixels to pixels."""
+        ones = torch.ones_like(parameters[:, :1])
+        change = torch.cat([parameters, ones], dim=1).reshape(-1, 3, 3)
         change = change + torch.diag(change.new_tensor([1.0, 1.0, 0.0]))
         to_units = change.new_tensor(
             [
@@ -64,8 +75,8 @@ class Frame:
         )
         return torch.linalg.inv(to_units) @ change @ to_units
 
-    def slopes(self, points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return how x and y of pixels move with the eight numbers: ... x 8 each."""
+    def jacobians(self, points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return how x and y of pixels move with the eight parameters: ... x 8 each."""
         x, y = self.units(points).unbind(dim=-1)
         one, none = torch.ones_like(x), torch.zeros_like(x)
         horizontal = torch.stack([x, y, one, none, none, none, -x * x, -x * y], dim=-1)
@@ -75,21 +86,29 @@ class Frame:
 
 @torch.no_grad()
 def climb(
-    views: torch.Tensor, ink: Ink, edges: Edges, levels: tuple[int, ...], steps: int
+    views: torch.Tensor,
+    ink: Ink,
+    edges: Edges,
+    levels: tuple[int, ...],
+    steps: int,
+    parameters: AlignmentParameters = DEFAULTS,
 ) -> torch.Tensor:
     """Move K homographies from drawing to edges so that more ink lies on edges."""
     frame = Frame(*edges.size)
-    stiff = unlike_similarity(ink.corners)
+    projection = non_similarity(ink.corners)
+    points = dict(parameters.points)
     for level in (edges.levels[index] for index in levels):
-        sample = ink.first(POINTS.get(level.blur, len(ink.points)))
+        sample = ink.first(points.get(level.blur, len(ink.points)))
         for _ in range(steps):
-            slope, curvature = ink_pull(views, sample, level, frame, edges.size)
-            back, stiffness = bend_pull(views, ink.corners, stiff, frame)
-            slope, curvature = slope + back, curvature + stiffness
+            gradient, curvature = ink_gradient(views, sample, level, edges.size, parameters)
+            back, stiffness = distortion_gradient(
+                views, ink.corners, projection, frame, parameters
+            )
+            gradient, curvature = gradient + back, curvature + stiffness
             diagonal = torch.diagonal(curvature, dim1=1, dim2=2)
-            damping = DAMPING * (diagonal + 0.01 * diagonal.mean(dim=1, keepdim=True))
-            change = torch.linalg.solve(curvature + torch.diag_embed(damping), slope)
-            # Beyond its blur a level says nothing.
+            damping = parameters.damping * (diagonal + 0.01 * diagonal.mean(dim=1, keepdim=True))
+            change = torch.linalg.solve(curvature + torch.diag_embed(damping), gradient)
+            # A level says nothing about moves larger than its blur.
             reach = change.abs().amax(dim=1, keepdim=True) * frame.scale
             change = change * (level.blur / reach.clamp(min=1e-6)).clamp(max=1)
             views = frame.change(change) @ views
@@ -97,58 +116,82 @@ def climb(
     return views
 
 
-def ink_pull(
-    views: torch.Tensor, ink: Ink, level: EdgeLevel, frame: Frame, size: tuple[int, int]
+def ink_gradient(
+    views: torch.Tensor,
+    ink: Ink,
+    level: EdgeLevel,
+    size: tuple[int, int],
+    parameters: AlignmentParameters = DEFAULTS,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return how edges pull at the ink: slope (K x 8) and curvature (K x 8 x 8) of its worth."""
+    """Return gradient (K x 8) and curvature (K x 8 x 8) of the score of ink on edges."""
     points, normals = warp_strokes(views, ink)
-    strength, slope_x, slope_y = level.at(points, normals, size)
-    horizontal, vertical = frame.slopes(points)
-    slope = (slope_x[..., None] * horizontal + slope_y[..., None] * vertical).mean(dim=1)
+    strength, gradient_x, gradient_y = level.at(points, normals, size)
+    horizontal, vertical = Frame(*size).jacobians(points)
+    gradient = (gradient_x[..., None] * horizontal + gradient_y[..., None] * vertical).mean(dim=1)
     # Along a line nothing holds it; across, its edge is a ridge as wide as the blur.
     across = torch.cos(normals)[..., None] * horizontal + torch.sin(normals)[..., None] * vertical
-    hold = (strength.clamp(min=WEAKEST_PULL) / level.blur**2)[..., None]
+    hold = (strength.clamp(min=parameters.min_hold) / level.blur**2)[..., None]
     curvature = torch.einsum('kni,knj->kij', hold * across, across) / points.shape[1]
-    return INK_WORTH * slope, INK_WORTH * curvature
+    return parameters.ink_weight * gradient, parameters.ink_weight * curvature
 
 
-def bend_pull(
-    views: torch.Tensor, corners: torch.Tensor, stiff: torch.Tensor, frame: Frame
+def distortion_gradient(
+    views: torch.Tensor,
+    corners: torch.Tensor,
+    projection: torch.Tensor,
+    frame: Frame,
+    parameters: AlignmentParameters = DEFAULTS,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return how outlines pull back to those that are only turned and scaled."""
+    """Return gradient (K x 8) and curvature (K x 8 x 8) that pull back to a similarity."""
+    count = HOMOGRAPHY_PARAMETERS
     outlines = warp(views, corners)
-    slopes = torch.stack(frame.slopes(outlines), dim=2).reshape(-1, NUMBERS, NUMBERS)
-    usual = (BEND * size_of(outlines))[:, None] ** 2
-    slope = -torch.einsum('kij,ki->kj', slopes, outlines.reshape(-1, NUMBERS) @ stiff) / usual
-    curvature = torch.einsum('kia,ij,kjb->kab', slopes, stiff, slopes) / usual[..., None]
-    return slope, curvature
+    jacobians = torch.stack(frame.jacobians(outlines), dim=2).reshape(-1, count, count)
+    usual = (parameters.distortion * size_of(outlines))[:, None] ** 2
+    distortion = outlines.reshape(-1, count) @ projection
+    gradient = -torch.einsum('kij,ki->kj', jacobians, distortion) / usual
+    curvature = torch.einsum('kia,ij,kjb->kab', jacobians, projection, jacobians)
+    return gradient, curvature / usual[..., None]
 
 
 @torch.no_grad()
-def corner_deviations(view: torch.Tensor, ink: Ink, edges: Edges, level: int) -> torch.Tensor:
+def corner_deviations(
+    view: torch.Tensor,
+    ink: Ink,
+    edges: Edges,
+    level: int,
+    parameters: AlignmentParameters = DEFAULTS,
+) -> torch.Tensor:
     """Return how uncertain each corner of a drawing is in a view (1 x 3 x 3), in pixels: 4."""
     frame = Frame(*edges.size)
-    _, curvature = ink_pull(view, ink, edges.levels[level], frame, edges.size)
-    _, stiffness = bend_pull(view, ink.corners, unlike_similarity(ink.corners), frame)
+    _, curvature = ink_gradient(view, ink, edges.levels[level], edges.size, parameters)
+    projection = non_similarity(ink.corners)
+    _, stiffness = distortion_gradient(view, ink.corners, projection, frame, parameters)
     covariance = torch.linalg.pinv((curvature + stiffness)[0].double(), hermitian=True)
-    slopes = torch.stack(frame.slopes(warp(view, ink.corners)[0]), dim=1).double()
-    spread = slopes @ covariance @ slopes.transpose(1, 2)
+    jacobians = torch.stack(frame.jacobians(warp(view, ink.corners)[0]), dim=1).double()
+    spread = jacobians @ covariance @ jacobians.transpose(1, 2)
     return torch.linalg.eigvalsh(spread)[:, 1].clamp(min=0).sqrt()
 
 
 @torch.no_grad()
-def worth(views: torch.Tensor, ink: Ink, edges: Edges, level: int) -> torch.Tensor:
-    """Return how good K views are: ink on edges, less what the bend of the outline costs."""
+def score(
+    views: torch.Tensor,
+    ink: Ink,
+    edges: Edges,
+    level: int,
+    parameters: AlignmentParameters = DEFAULTS,
+) -> torch.Tensor:
+    """Return how good K views are: ink on edges, less what distorting the outline costs."""
     strength = edges.levels[level].at(*warp_strokes(views, ink), edges.size)[0]
     outlines = warp(views, ink.corners)
-    bend = outlines.reshape(-1, NUMBERS) @ unlike_similarity(ink.corners)
-    cost = 0.5 * (bend**2).sum(dim=1) / (BEND * size_of(outlines)) ** 2
-    # A view that fell apart is worth nothing.
-    return (INK_WORTH * strength.mean(dim=1) - cost).nan_to_num(nan=-math.inf)
+    distortion = outlines.reshape(-1, HOMOGRAPHY_PARAMETERS) @ non_similarity(ink.corners)
+    usual = parameters.distortion * size_of(outlines)
+    cost = 0.5 * (distortion**2).sum(dim=1) / usual**2
+    # A degenerate view comes last.
+    return (parameters.ink_weight * strength.mean(dim=1) - cost).nan_to_num(nan=-math.inf)
 
 
-def unlike_similarity(corners: torch.Tensor) -> torch.Tensor:
-    """Return the 8 x 8 projection of outlines onto what no turned and scaled one has."""
+def non_similarity(corners: torch.Tensor) -> torch.Tensor:
+    """Return the 8 x 8 projection of outlines onto what no similarity transform explains."""
     x, y = (corners - corners.mean(dim=0)).double().unbind(dim=1)
     one, none = torch.ones_like(x), torch.zeros_like(x)
     moves = torch.stack(
@@ -161,7 +204,7 @@ def unlike_similarity(corners: torch.Tensor) -> torch.Tensor:
         dim=1,
     )
     basis, _ = torch.linalg.qr(moves)
-    return (torch.eye(NUMBERS).to(basis) - basis @ basis.T).to(corners.dtype)
+    return (torch.eye(HOMOGRAPHY_PARAMETERS).to(basis) - basis @ basis.T).to(corners.dtype)
 
 
 def size_of(outlines: torch.Tensor) -> torch.Tensor:

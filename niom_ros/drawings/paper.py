@@ -1,45 +1,56 @@
-"""What is paper and what is ink: dark lines or light ones, in even light or under a shadow."""
+"""Which pixels are paper and which are ink: dark or light lines, in even light or in shadow."""
+
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
-INK = 0.4  # of the strongest ink: what is fainter is paper, a shadow or the lines of grid paper
-PAPER_WINDOW = 0.12  # of the longer side: wider than any stroke, smaller than shadows
-PAPER_SIDE = 160  # pixels that are enough to see the paper
-NOISE = 16.0  # times the median difference of paper from paper: no grain is so strong
-FAINTEST = 12.0  # distance in Lab between ink and paper
+
+@dataclass(frozen=True)
+class PaperParameters:
+    """How ink is distinguished from paper."""
+
+    min_ink: float = 0.4  # of the strongest ink; fainter is paper, shadow or grid lines
+    window: float = 0.12  # of the longer side: wider than any stroke, smaller than shadows
+    side: int = 160  # pixels of the longer side: enough to see the colour of the paper
+    noise: float = 16.0  # times the median difference from the paper: grain is never that strong
+    min_contrast: float = 12.0  # distance in Lab between the strongest ink and the paper
+    min_stroke: float = 0.01  # of the longer side; a shorter one is dust or a JPEG artefact
+    min_stroke_pixels: int = 4
+
+
+DEFAULTS = PaperParameters()
 
 
 def ink_strength(
-    picture: np.ndarray, mask: np.ndarray | None = None, noise: float = NOISE
+    picture: np.ndarray, mask: np.ndarray | None = None, parameters: PaperParameters = DEFAULTS
 ) -> np.ndarray:
     """Return how much each pixel of an RGB picture differs from the paper around it, 0 to 1.
 
-    So it does not matter whether lines are dark on light or light on dark, nor whether a shadow
-    lies over the paper. Where the mask is 0 there is no ink. Noise is how many times as much as
-    most of the paper a pixel must at least differ to be the strongest ink.
+    So lines may be dark on light or light on dark, and a shadow on the paper does not matter.
+    Where the mask is 0 there is no ink.
     """
     lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-    difference = np.linalg.norm(lab - paper_around(lab), axis=2)
+    difference = np.linalg.norm(lab - paper_around(lab, parameters), axis=2)
     counting = difference if mask is None else difference[mask != 0]
     if not counting.size:
         return np.zeros(difference.shape, np.float32)
-    grain = noise * float(np.median(counting))
-    strongest = max(FAINTEST, grain, float(np.percentile(counting, 99)))
+    grain = parameters.noise * float(np.median(counting))
+    strongest = max(parameters.min_contrast, grain, float(np.percentile(counting, 99)))
     ink = np.minimum(difference / strongest, 1).astype(np.float32)
     if mask is not None:
         ink[mask == 0] = 0
     return ink
 
 
-def paper_around(lab: np.ndarray) -> np.ndarray:
+def paper_around(lab: np.ndarray, parameters: PaperParameters = DEFAULTS) -> np.ndarray:
     """Return the colour of the paper at each pixel: the median of a wide neighbourhood."""
     height, width = lab.shape[:2]
-    shrink = max(1.0, max(height, width) / PAPER_SIDE)
+    shrink = max(1.0, max(height, width) / parameters.side)
     size = max(1, int(width / shrink)), max(1, int(height / shrink))
     small = cv2.resize(lab, size, interpolation=cv2.INTER_AREA)
-    # OpenCV takes wide medians of bytes only.
-    window = 2 * round(PAPER_WINDOW * max(small.shape[:2]) / 2) + 1
+    # OpenCV computes wide medians of bytes only.
+    window = 2 * round(parameters.window * max(small.shape[:2]) / 2) + 1
     lowest = np.array([0, -128, -128], np.float32)
     span = np.array([100, 255, 255], np.float32)
     coded = np.round((small - lowest) / span * 255).clip(0, 255).astype(np.uint8)
@@ -47,17 +58,20 @@ def paper_around(lab: np.ndarray) -> np.ndarray:
     return cv2.resize(paper, (width, height), interpolation=cv2.INTER_LINEAR)
 
 
-def ink_hull(image: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray | None:
-    """Return a mask (height x width, 0 or 1) of the convex hull of the ink, if there is any.
+def ink_hull(
+    image: np.ndarray, mask: np.ndarray | None = None, parameters: PaperParameters = DEFAULTS
+) -> np.ndarray | None:
+    """Return a mask (height x width, 0 or 1) of the convex hull of the ink, None if there is none.
 
     Ink where the given mask is 0 does not count.
     """
-    ink = (ink_strength(image, mask) > INK).astype(np.uint8)
-    # Dust and compression artefacts are smaller than a stroke is long.
+    ink = (ink_strength(image, mask, parameters) > parameters.min_ink).astype(np.uint8)
     _, labels, statistics, _ = cv2.connectedComponentsWithStats(ink, connectivity=8)
-    smallest = max(4, round(0.01 * max(image.shape[:2])))
+    shortest = max(
+        parameters.min_stroke_pixels, round(parameters.min_stroke * max(image.shape[:2]))
+    )
     extent = statistics[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1)
-    strokes = np.flatnonzero(extent >= smallest)
+    strokes = np.flatnonzero(extent >= shortest)
     strokes = strokes[strokes != 0]
     if not len(strokes):
         return None

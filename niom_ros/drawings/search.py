@@ -1,104 +1,112 @@
-"""Where a drawing could lie in an image: turned and scaled in all ways, moved everywhere."""
+"""Where a drawing could lie in an image: at every rotation, scale and place."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 import math
 
 import cv2
 import numpy as np
 import torch
 
-from niom_ros.drawings.edges import DIRECTIONS, Edges
+from niom_ros.drawings.edges import Edges
 from niom_ros.drawings.strokes import Strokes
 
-SIDE = 128  # pixels of the longer side in which is searched
-BLUR = 10.0  # pixels of the edges
-POINTS = 600
-PLACES = 2  # that are kept for each turn and scale
-APART = 6  # pixels of the search between two places
+
+@dataclass(frozen=True)
+class SearchParameters:
+    """Which rotations, scales and places are tried."""
+
+    turns: tuple[float, ...] = tuple(math.radians(degrees) for degrees in range(-180, 180, 15))
+    # Relative to a drawing whose ink just fits into the image.
+    scales: tuple[float, ...] = tuple(0.35 * 1.25**step for step in range(8))
+    side: int = 128  # pixels of the longer side of the search grid
+    blur: float = 10.0  # pixels of the edges
+    max_points: int = 600  # of the strokes
+    places: int = 2  # kept for each rotation and scale
+    min_distance: int = 6  # pixels of the search grid between two places
+
+
+DEFAULTS = SearchParameters()
 
 
 def likely_views(
-    strokes: Strokes,
-    edges: Edges,
-    turns: Sequence[float],
-    scales: Sequence[float],
-    most: int,
+    strokes: Strokes, edges: Edges, count: int, parameters: SearchParameters = DEFAULTS
 ) -> np.ndarray:
-    """Return up to K homographies from drawing to edges where much ink lies on edges, best first.
+    """Return up to `count` homographies from drawing to edges with much ink on edges, best first.
 
-    Scales are relative to a drawing whose ink just fits into the image.
+    Each rotation and scale is correlated with the edges at all places at once, by FFT.
     """
-    shrink = max(edges.size) / SIDE
+    shrink = max(edges.size) / parameters.side
     shape = tuple(max(1, round(length / shrink)) for length in edges.size)
     smooth = np.stack(
         [
             cv2.GaussianBlur(
                 cv2.resize(plane, shape, interpolation=cv2.INTER_AREA),
                 (0, 0),
-                BLUR / shrink,
+                parameters.blur / shrink,
                 borderType=cv2.BORDER_REPLICATE,
             )
-            for plane in edges.directed
+            for plane in edges.oriented
         ]
     )
     smooth = (smooth - smooth.mean()) / (smooth.std() + 1e-6)
-    # Twice as large: what leaves on one side must not come in on the other.
-    room = 2 * SIDE
+    # Twice as large: what leaves on one side must not wrap around to the other.
+    room = 2 * parameters.side
     spectrum = torch.fft.rfft2(torch.from_numpy(smooth), s=(room, room))
     low, high = strokes.points.min(axis=0), strokes.points.max(axis=0)
     middle = (low + high) / 2.0
-    points = (strokes.points[:POINTS] - middle).astype(np.float64)
-    normals = strokes.normals[:POINTS]
+    points = (strokes.points[: parameters.max_points] - middle).astype(np.float64)
+    normals = strokes.normals[: parameters.max_points]
     fitting = float(np.min(np.array(edges.size) / np.maximum(high - low, 1)))
     found = []
-    for scale in scales:
-        for turn in turns:
+    for scale in parameters.scales:
+        for turn in parameters.turns:
             turned = points @ turning(turn, scale * fitting).T
-            drawn = draw(turned / shrink, normals + turn, room)
+            drawn = draw(turned / shrink, normals + turn, room, len(edges.oriented))
             product = (spectrum * torch.fft.rfft2(drawn).conj()).sum(dim=0)
             ink = torch.fft.irfft2(product, s=(room, room))[: shape[1], : shape[0]].numpy()
-            for row, column, strength in peaks(ink / len(points)):
+            for row, column, strength in peaks(ink / len(points), parameters):
                 place = np.array([column, row]) * shrink
                 found.append((strength, turn, scale * fitting, place))
     found.sort(key=lambda view: -view[0])
     return np.array(
-        [similarity(turn, scale, middle, place) for _, turn, scale, place in found[:most]]
+        [similarity(turn, scale, middle, place) for _, turn, scale, place in found[:count]]
     )
 
 
-def draw(points: np.ndarray, normals: np.ndarray, room: int) -> torch.Tensor:
-    """Draw points into planes for each direction; what is left of or above 0 is at the far end."""
+def draw(points: np.ndarray, normals: np.ndarray, room: int, orientations: int) -> torch.Tensor:
+    """Draw points into one plane for each orientation; negative coordinates wrap around."""
     inside = (np.abs(points) < room / 2).all(axis=1)
     points, normals = points[inside], normals[inside]
-    steps = (normals % math.pi) / math.pi * DIRECTIONS
+    steps = (normals % math.pi) / math.pi * orientations
     lower = np.floor(steps).astype(int)
     share = steps - lower
     columns, rows = np.round(points).astype(int).T % room
-    planes = np.zeros((DIRECTIONS, room, room), np.float32)
-    np.add.at(planes, (lower % DIRECTIONS, rows, columns), 1 - share)
-    np.add.at(planes, ((lower + 1) % DIRECTIONS, rows, columns), share)
+    planes = np.zeros((orientations, room, room), np.float32)
+    np.add.at(planes, (lower % orientations, rows, columns), 1 - share)
+    np.add.at(planes, ((lower + 1) % orientations, rows, columns), share)
     return torch.from_numpy(planes)
 
 
-def peaks(ink: np.ndarray) -> list[tuple[int, int, float]]:
+def peaks(ink: np.ndarray, parameters: SearchParameters) -> list[tuple[int, int, float]]:
     """Return row, column and height of the highest places that are not close to each other."""
+    apart = parameters.min_distance
     found = []
-    for _ in range(PLACES):
+    for _ in range(parameters.places):
         row, column = np.unravel_index(ink.argmax(), ink.shape)
         found.append((int(row), int(column), float(ink[row, column])))
-        rows = slice(max(0, row - APART), row + APART + 1)
-        ink[rows, max(0, column - APART) : column + APART + 1] = -np.inf
+        rows = slice(max(0, row - apart), row + apart + 1)
+        ink[rows, max(0, column - apart) : column + apart + 1] = -np.inf
     return found
 
 
 def turning(angle: float, scale: float) -> np.ndarray:
-    """Return the 2 x 2 matrix that turns and scales."""
+    """Return the 2 x 2 matrix that rotates and scales."""
     cosine, sine = scale * math.cos(angle), scale * math.sin(angle)
     return np.array([[cosine, -sine], [sine, cosine]])
 
 
 def similarity(angle: float, scale: float, middle: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return the 3 x 3 matrix that turns and scales about the middle and moves it to a place."""
+    """Return the 3 x 3 matrix that rotates and scales about the middle and moves it to a place."""
     view = np.eye(3)
     view[:2, :2] = turning(angle, scale)
     view[:2, 2] = place - view[:2, :2] @ middle

@@ -1,7 +1,6 @@
 """Finding a drawing in an image by its ink, and what speaks for having found it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import math
 
 import cv2
@@ -10,33 +9,46 @@ import torch
 
 from niom_ros.core.homographies import resizing
 from niom_ros.drawings.alignment import (
+    AlignmentParameters,
     climb,
     corner_deviations,
     Ink,
+    score,
     size_of,
     warp,
     warp_strokes,
-    worth,
 )
 from niom_ros.drawings.edges import Edges
-from niom_ros.drawings.search import likely_views
+from niom_ros.drawings.search import likely_views, SearchParameters
 from niom_ros.drawings.strokes import Strokes
 
-TURNS: Sequence[float] = tuple(math.radians(degrees) for degrees in range(-180, 180, 15))
-SCALES: Sequence[float] = tuple(0.35 * 1.25**step for step in range(8))
-STARTS = 100  # that climb blurred edges
-FINALISTS = 30  # of those, that climb sharp ones
-STEPS = 8  # on each level
-ROUNDS = 2  # in which the best views are varied: a better one is often close by
-PARENTS = 2
-CHILDREN = 12  # of each
-VARIATION = 0.04  # of the size of the outline
-SAME = 8.0  # pixels between the corners of views that are almost the same
-COARSE, FINE = (0, 1), (2, 3, 4)  # levels of edges
-RANKED_BY = 3  # the level whose sharpness tells right from almost right
-STRONG = 3.0  # deviations: an edge that is stronger counts no more
-EDGE = 1.0  # deviations: from here on ink lies on an edge
-REACH = 3  # pixels across a line in which the edge that it belongs to is looked for
+
+@dataclass(frozen=True)
+class TracingParameters:
+    """How many views are tried, and when ink lies on an edge."""
+
+    starts: int = 100  # views that climb blurred edges
+    finalists: int = 30  # the best of those, which climb sharp edges
+    steps: int = 8  # on each level of edges
+    rounds: int = 2  # of varying the best views: a better one is often close by
+    parents: int = 2  # views that are varied in a round
+    children: int = 12  # variations of each
+    variation: float = 0.04  # of the size of the outline
+    min_distance: float = 8.0  # pixels between corners; closer views count as the same
+
+    coarse_levels: tuple[int, ...] = (0, 1)  # of edges
+    fine_levels: tuple[int, ...] = (2, 3, 4)
+    ranking_level: int = 3  # sharp enough to tell a right view from an almost right one
+
+    max_strength: float = 3.0  # standard deviations; a stronger edge counts no more
+    min_strength: float = 1.0  # standard deviations from which ink lies on an edge
+    reach: int = 3  # pixels across a line in which its edge is looked for
+
+    search: SearchParameters = field(default_factory=SearchParameters)
+    alignment: AlignmentParameters = field(default_factory=AlignmentParameters)
+
+
+DEFAULTS = TracingParameters()
 
 
 @dataclass(frozen=True)
@@ -50,32 +62,42 @@ class Traced:
     checks: dict[str, float]
 
 
-def trace(strokes: Strokes, corners: np.ndarray, edges: Edges) -> Traced:
+def trace(
+    strokes: Strokes,
+    corners: np.ndarray,
+    edges: Edges,
+    parameters: TracingParameters = DEFAULTS,
+) -> Traced:
     """Find the view of a drawing in which most of its ink lies on edges.
 
     The corners are those of the part of the drawing that counts.
     """
-    ink = ink_of(strokes, corners, edges)
-    starts = likely_views(strokes, edges, TURNS, SCALES, STARTS)
-    views = climb(as_views(starts, ink), ink, edges, COARSE, STEPS)
-    views = views[worth(views, ink, edges, COARSE[-1]).argsort(descending=True)[:FINALISTS]]
-    views = climb(views, ink, edges, FINE, STEPS)
-    for seed in range(ROUNDS):
-        parents = different_best(views, worth(views, ink, edges, RANKED_BY), ink)
-        children = climb(varied(parents, ink, seed), ink, edges, FINE, STEPS)
+    search = ViewSearch(ink_of(strokes, corners, edges), edges, parameters)
+    starts = likely_views(strokes, edges, parameters.starts, parameters.search)
+    views = search.climb(search.as_views(starts), parameters.coarse_levels)
+    scores = search.scores(views, parameters.coarse_levels[-1])
+    views = views[scores.argsort(descending=True)[: parameters.finalists]]
+    views = search.climb(views, parameters.fine_levels)
+    for seed in range(parameters.rounds):
+        parents = search.distinct_best(views)
+        children = search.climb(search.varied(parents, seed), parameters.fine_levels)
         views = torch.cat([parents, children])
-    return described(best_of(views, ink, edges), ink, edges)
+    return search.described(search.best_of(views))
 
 
 def trace_near(
-    strokes: Strokes, corners: np.ndarray, edges: Edges, drawing_to_image: np.ndarray
+    strokes: Strokes,
+    corners: np.ndarray,
+    edges: Edges,
+    drawing_to_image: np.ndarray,
+    parameters: TracingParameters = DEFAULTS,
 ) -> Traced:
-    """Find such a view close to an expected one: much cheaper than to look everywhere."""
-    ink = ink_of(strokes, corners, edges)
-    expected = as_views(np.linalg.inv(edges_to_image(edges)) @ drawing_to_image[None], ink)
-    views = torch.cat([expected, varied(expected, ink, seed=0)])
-    views = climb(views, ink, edges, (COARSE[-1], *FINE), STEPS)
-    return described(best_of(views, ink, edges), ink, edges)
+    """Find such a view close to an expected one: much cheaper than searching everywhere."""
+    search = ViewSearch(ink_of(strokes, corners, edges), edges, parameters)
+    expected = search.as_views(np.linalg.inv(edges_to_image(edges)) @ drawing_to_image[None])
+    views = torch.cat([expected, search.varied(expected, seed=0)])
+    views = search.climb(views, (parameters.coarse_levels[-1], *parameters.fine_levels))
+    return search.described(search.best_of(views))
 
 
 def ink_of(strokes: Strokes, corners: np.ndarray, edges: Edges) -> Ink:
@@ -88,64 +110,85 @@ def ink_of(strokes: Strokes, corners: np.ndarray, edges: Edges) -> Ink:
     )
 
 
-def as_views(homographies: np.ndarray, ink: Ink) -> torch.Tensor:
-    """Return K homographies on the device of the ink."""
-    return torch.from_numpy(homographies).to(ink.points)
+@dataclass(frozen=True)
+class ViewSearch:
+    """The steps of looking for a drawing in an image; views are K x 3 x 3, drawing to edges."""
 
+    ink: Ink
+    edges: Edges
+    parameters: TracingParameters
 
-def best_of(views: torch.Tensor, ink: Ink, edges: Edges) -> torch.Tensor:
-    """Return the best of some views: 1 x 3 x 3."""
-    return views[worth(views, ink, edges, RANKED_BY).argmax()][None]
+    def as_views(self, homographies: np.ndarray) -> torch.Tensor:
+        """Return K homographies on the device of the ink."""
+        return torch.from_numpy(homographies).to(self.ink.points)
 
+    def climb(self, views: torch.Tensor, levels: tuple[int, ...]) -> torch.Tensor:
+        """Move views so that more ink lies on edges, level by level."""
+        steps, alignment = self.parameters.steps, self.parameters.alignment
+        return climb(views, self.ink, self.edges, levels, steps, alignment)
 
-def different_best(views: torch.Tensor, worths: torch.Tensor, ink: Ink) -> torch.Tensor:
-    """Return the best views among those that are not almost the same."""
-    outlines = warp(views, ink.corners)
-    best: list[int] = []
-    for index in worths.argsort(descending=True).tolist():
-        apart = [float((outlines[index] - outlines[o]).norm(dim=1).mean()) for o in best]
-        if min(apart, default=math.inf) > SAME:
-            best.append(index)
-        if len(best) == PARENTS:
-            break
-    return views[best]
+    def scores(self, views: torch.Tensor, level: int) -> torch.Tensor:
+        """Return how good views are on one level of edges: K."""
+        return score(views, self.ink, self.edges, level, self.parameters.alignment)
 
+    def best_of(self, views: torch.Tensor) -> torch.Tensor:
+        """Return the best of some views: 1 x 3 x 3."""
+        return views[self.scores(views, self.parameters.ranking_level).argmax()][None]
 
-def varied(views: torch.Tensor, ink: Ink, seed: int) -> torch.Tensor:
-    """Return copies of views, the corners of each moved a little at random."""
-    outlines = warp(views, ink.corners).repeat_interleave(CHILDREN, dim=0)
-    random = torch.Generator().manual_seed(seed)
-    moves = torch.randn(outlines.shape, generator=random).to(outlines)
-    outlines = outlines + VARIATION * size_of(outlines)[:, None, None] * moves
-    corners = ink.corners.cpu().numpy()
-    moved = [cv2.getPerspectiveTransform(corners, outline) for outline in outlines.cpu().numpy()]
-    return torch.from_numpy(np.stack(moved)).to(views)
+    def distinct_best(self, views: torch.Tensor) -> torch.Tensor:
+        """Return the best views among those that are not almost the same."""
+        scores = self.scores(views, self.parameters.ranking_level)
+        outlines = warp(views, self.ink.corners)
+        best: list[int] = []
+        for index in scores.argsort(descending=True).tolist():
+            apart = [float((outlines[index] - outlines[o]).norm(dim=1).mean()) for o in best]
+            if min(apart, default=math.inf) > self.parameters.min_distance:
+                best.append(index)
+            if len(best) == self.parameters.parents:
+                break
+        return views[best]
 
+    def varied(self, views: torch.Tensor, seed: int) -> torch.Tensor:
+        """Return copies of views, the corners of each moved a little at random."""
+        outlines = warp(views, self.ink.corners)
+        outlines = outlines.repeat_interleave(self.parameters.children, dim=0)
+        random = torch.Generator().manual_seed(seed)
+        moves = torch.randn(outlines.shape, generator=random).to(outlines)
+        outlines = outlines + self.parameters.variation * size_of(outlines)[:, None, None] * moves
+        corners = self.ink.corners.cpu().numpy()
+        moved = [
+            cv2.getPerspectiveTransform(corners, outline) for outline in outlines.cpu().numpy()
+        ]
+        return torch.from_numpy(np.stack(moved)).to(views)
 
-def described(view: torch.Tensor, ink: Ink, edges: Edges) -> Traced:
-    """Return what a single view (1 x 3 x 3) says, in pixels of the image."""
-    points, normals = warp_strokes(view, ink)
-    strengths = [level.at(points, normals, edges.size)[0, 0] for level in edges.levels]
-    means = [float(strength.clamp(max=STRONG).mean()) for strength in strengths]
-    area = float(size_of(warp(view, ink.corners))[0]) ** 2
-    deviations = corner_deviations(view, ink, edges, RANKED_BY)
-    checks = {
-        'ink_on_edges': means[RANKED_BY],
-        # Blurred edges are everywhere; only the right view gains when they become sharp.
-        'sharpness': means[-1] / max(means[COARSE[-1]], 1e-3),
-        'size': math.sqrt(area / (edges.width * edges.height)),
-        'corner_deviation': float(deviations.mean()) / edges.scale,
-    }
-    snapped = nearest_edges(points, normals, edges)[0].cpu().numpy()
-    strength = strengths[RANKED_BY].cpu().numpy()
-    drawing_to_image = edges_to_image(edges) @ view[0].double().cpu().numpy()
-    return Traced(
-        drawing_to_image / drawing_to_image[2, 2],
-        (snapped + 0.5) / edges.scale - 0.5,
-        (strength / STRONG).clip(0, 1),
-        strength > EDGE,
-        checks,
-    )
+    def described(self, view: torch.Tensor) -> Traced:
+        """Return what a single view (1 x 3 x 3) says, in pixels of the image."""
+        ink, edges, parameters = self.ink, self.edges, self.parameters
+        points, normals = warp_strokes(view, ink)
+        strengths = [level.at(points, normals, edges.size)[0, 0] for level in edges.levels]
+        means = [
+            float(strength.clamp(max=parameters.max_strength).mean()) for strength in strengths
+        ]
+        area = float(size_of(warp(view, ink.corners))[0]) ** 2
+        level = parameters.ranking_level
+        deviations = corner_deviations(view, ink, edges, level, parameters.alignment)
+        checks = {
+            'ink_on_edges': means[level],
+            # Blurred edges are everywhere; only the right view gains when they become sharp.
+            'sharpness': means[-1] / max(means[parameters.coarse_levels[-1]], 1e-3),
+            'size': math.sqrt(area / (edges.width * edges.height)),
+            'corner_deviation': float(deviations.mean()) / edges.scale,
+        }
+        snapped = nearest_edges(points, normals, edges, parameters.reach)[0].cpu().numpy()
+        strength = strengths[level].cpu().numpy()
+        drawing_to_image = edges_to_image(edges) @ view[0].double().cpu().numpy()
+        return Traced(
+            drawing_to_image=drawing_to_image / drawing_to_image[2, 2],
+            image_points=(snapped + 0.5) / edges.scale - 0.5,
+            strength=(strength / parameters.max_strength).clip(0, 1),
+            on_edge=strength > parameters.min_strength,
+            checks=checks,
+        )
 
 
 def edges_to_image(edges: Edges) -> np.ndarray:
@@ -153,14 +196,16 @@ def edges_to_image(edges: Edges) -> np.ndarray:
     return resizing(1 / edges.scale, 1 / edges.scale)
 
 
-def nearest_edges(points: torch.Tensor, normals: torch.Tensor, edges: Edges) -> torch.Tensor:
-    """Move K x N points across their lines onto the edge, as far as one is in reach."""
+def nearest_edges(
+    points: torch.Tensor, normals: torch.Tensor, edges: Edges, reach: int
+) -> torch.Tensor:
+    """Move K x N points across their lines onto the nearest edge within reach."""
     across = torch.stack([torch.cos(normals), torch.sin(normals)], dim=-1)
-    steps = torch.linspace(-REACH, REACH, 4 * REACH + 1, device=points.device)
+    steps = torch.linspace(-reach, reach, 4 * reach + 1, device=points.device)
     sharpest = edges.levels[-1]
     along = torch.stack(
         [sharpest.at(points + step * across, normals, edges.size)[0] for step in steps]
     )
-    # Where several are in reach, that between them: a soft maximum.
+    # Where several are within reach, a place between them: a soft maximum.
     shares = torch.softmax(2 * along, dim=0)
     return points + (shares * steps[:, None, None]).sum(dim=0)[..., None] * across

@@ -208,7 +208,7 @@ class PixelLayer(nn.Linear):
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut."""
+    """Two convolutions with a shortcut around them."""
 
     def __init__(self, kind: Callable[[int, int], nn.Module], inputs: int, outputs: int) -> None:
         """Create the layers."""

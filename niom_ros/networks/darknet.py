@@ -90,7 +90,7 @@ class Darknet(nn.Module):
 
     def load_weights(self, data: bytes) -> None:
         """Fill in a darknet weight file, which must have exactly as many numbers as needed."""
-        # Three version numbers and the count of images seen in training, 64 bits of it.
+        # Three version numbers, and the 64-bit count of images seen in training.
         values = torch.from_numpy(np.frombuffer(data, np.float32, offset=20).copy())
         position = 0
         for tensor in self._stored_tensors():

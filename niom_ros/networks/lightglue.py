@@ -28,7 +28,7 @@ class Architecture:
 
 @dataclass(frozen=True)
 class OneSide:
-    """What LightGlue knows of one image without the other."""
+    """What LightGlue computes from one image without the other."""
 
     points: Tensor  # N x width
     rotation: Tensor  # N x 1 x pairs of numbers in a head, complex

@@ -48,7 +48,7 @@ def heatmap_picture(answer: Answer, pipeline: Pipeline, width: int) -> np.ndarra
     if outcome.edges is not None:
         return draw_edges(answer.reference.reference, answer.look.image, outcome, width)
     if not outcome.scene.objects:
-        # Somebody looks: then they shall see what the detector sees, needed or not.
+        # Someone is looking: show what the detector sees, even if it was not needed.
         outcome = replace(outcome, scene=pipeline.scene_of(answer.look))
     return draw_semantics(answer.reference.reference, answer.look.image, outcome, width)
 

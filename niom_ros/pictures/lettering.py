@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 WHITE = (245, 245, 245)
 SKY = (86, 180, 233)
 
-LONGEST_TEXT = 400  # characters: ids and labels come from anybody
+LONGEST_TEXT = 400  # characters: ids and labels come from outside
 
 Colour = Sequence[int]  # red, green, blue
 Entry = tuple[np.ndarray, str]  # of a legend: a symbol and what it means
@@ -86,7 +86,7 @@ def write_plate(pixels: np.ndarray, text: str, place: tuple[int, int], size: int
 
 
 def text_size(width: int) -> int:
-    """Return how high letters are in a picture of this width, legible also when it is shrunk."""
+    """Return the letter height for a picture of this width, legible even when it is shrunk."""
     return round(min(max(6 + width / 90, 9), 28))
 
 

@@ -1,7 +1,7 @@
 """Marks on images: the colours, lines and shapes that pictures are made of.
 
-The colours are those of Okabe and Ito, viridis and inferno, which every kind of colour blindness
-leaves apart; shapes say the same once more.
+The colours are those of Okabe and Ito, viridis and inferno, which stay distinct with every kind of
+colour blindness; shapes say the same again.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ def draw_line(
     pixels: np.ndarray, start: Pixel, end: Pixel, colour: Colour, thickness: int
 ) -> None:
     """Draw a line with a black border, however far outside it begins and ends."""
-    # OpenCV goes through all rows of a thick line, also through a billion that nobody sees.
+    # OpenCV visits all rows of a thick line, even a billion outside the image.
     around = (-99, -99, pixels.shape[1] + 198, pixels.shape[0] + 198)
     visible, start, end = cv2.clipLine(around, start, end)
     if visible:

@@ -46,9 +46,9 @@ from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
 
 GAP = 8  # pixels between two images
-READABLE_WIDTH = 640  # what is narrower is enlarged to this, if max_width lets it
+READABLE_WIDTH = 640  # narrower images are enlarged to this, if max_width allows it
 WIDEST_REFERENCE = 1.25  # times the width of the camera image
-MAX_LINES = 80  # more than this and nobody can follow one
+MAX_LINES = 80  # with more, no single line can be followed
 FINEST_HEAT = 256  # pixels on a side: heat is smooth, and a finer map takes long
 
 Rectangle = tuple[int, int, int, int]  # left, top, right, bottom

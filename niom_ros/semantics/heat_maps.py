@@ -1,4 +1,4 @@
-"""Heat maps: how much of an object is where in an image, from 0 to 1."""
+"""Heat maps: how strongly each place of an image shows an object, from 0 to 1."""
 
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,7 @@ class Area:
         return self.bottom - self.top
 
     def within(self, width: int, height: int) -> 'Area':
-        """Return the part that lies in an image of this size, at least one point of it."""
+        """Return the part that lies in an image of this size, at least one point."""
         left, right = (min(max(x, -0.5), width - 0.5) for x in (self.left, self.right))
         top, bottom = (min(max(y, -0.5), height - 0.5) for y in (self.top, self.bottom))
         return Area(left, top, max(left, right), max(top, bottom))
@@ -39,7 +39,7 @@ class Area:
         return Area(self.left + right, self.top + down, self.right + right, self.bottom + down)
 
     def contains(self, points: torch.Tensor) -> torch.Tensor:
-        """Tell of each point (N x 2) whether it lies in the rectangle."""
+        """Tell for each point (N x 2) whether it lies in the rectangle."""
         x, y = points.unbind(-1)
         return (x >= self.left) & (x <= self.right) & (y >= self.top) & (y <= self.bottom)
 
@@ -59,7 +59,14 @@ class Frame:
     def spanning(cls, width: int, height: int, rows: int, columns: int) -> 'Frame':
         """Return the frame of a grid that covers the whole image."""
         scale_x, scale_y = columns / width, rows / height
-        return cls(width, height, scale_x, scale_y, scale_x / 2 - 0.5, scale_y / 2 - 0.5)
+        return cls(
+            width=width,
+            height=height,
+            scale_x=scale_x,
+            scale_y=scale_y,
+            shift_x=scale_x / 2 - 0.5,
+            shift_y=scale_y / 2 - 0.5,
+        )
 
     @property
     def area(self) -> Area:
@@ -88,7 +95,7 @@ class HeatMap:
         """
         grid = torch.nan_to_num(grid.float(), nan=0.0, posinf=0.0, neginf=0.0).clamp(min=0)
         nothing = grid.new_zeros(())
-        raw = cls(grid, frame, None, nothing, nothing + 1)
+        raw = cls(grid=grid, frame=frame, gate=None, low=nothing, high=nothing + 1)
         gate = None if gate is None else gate.within(frame.width, frame.height)
         low = raw._extremes(frame.area)[0]
         high = raw._extremes(gate or frame.area)[1]
@@ -104,13 +111,12 @@ class HeatMap:
         assert self.to_origin is None, 'only references are cut, and they do not move'
         frame = self.frame
         gate = (self.gate or frame.area).moved(left, top)
-        whole = Frame(
-            width,
-            height,
-            frame.scale_x,
-            frame.scale_y,
-            frame.shift_x - frame.scale_x * left,
-            frame.shift_y - frame.scale_y * top,
+        whole = replace(
+            frame,
+            width=width,
+            height=height,
+            shift_x=frame.shift_x - frame.scale_x * left,
+            shift_y=frame.shift_y - frame.scale_y * top,
         )
         return replace(self, frame=whole, gate=gate)
 
@@ -134,7 +140,7 @@ class HeatMap:
         heat = (self._values(points) - self.low) / torch.where(says_nothing, 1.0, span)
         if self.gate is None:
             return torch.where(says_nothing, 0.0, heat.clamp(0, 1))
-        # Without any evidence inside the box, that somebody drew a box is the evidence.
+        # Without any evidence inside the box, the box itself is the evidence.
         heat = torch.where(says_nothing, 1.0, heat.clamp(0, 1))
         return heat * self.gate.contains(points)
 

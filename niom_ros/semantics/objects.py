@@ -1,4 +1,4 @@
-"""The objects of an image, as detectors, users and drawings tell of them."""
+"""The objects of an image, from detectors, users and drawings."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from niom_ros.semantics.heat_maps import Area, HeatMap
 
 @dataclass(frozen=True)
 class SeenObject:
-    """One object of an image: what it is, where it is, and how much of it is where."""
+    """One object of an image: what it is, where it is, and its heat map."""
 
     label: str  # any text; may be empty
     score: float  # 0 to 1

@@ -26,7 +26,7 @@ class ObjectPair:
 
 @dataclass(frozen=True)
 class PairedObjects:
-    """The pairs, and by what they were found or why there are none."""
+    """The pairs, and how they were found or why there are none."""
 
     pairs: tuple[ObjectPair, ...] = ()
     how: str = 'none'
@@ -60,11 +60,11 @@ def pair_objects(
     similarity = np.mean([s for s in (labels, visual) if s is not None], axis=0)
     chosen = [
         ObjectPair(
-            row,
-            column,
-            float(similarity[row, column]),
-            math.nan if labels is None else float(labels[row, column]),
-            math.nan if visual is None else float(visual[row, column]),
+            reference_object=row,
+            image_object=column,
+            similarity=float(similarity[row, column]),
+            label_similarity=math.nan if labels is None else float(labels[row, column]),
+            visual_similarity=math.nan if visual is None else float(visual[row, column]),
         )
         for row, column in best_pairs(similarity, surety(reference, image), options)
     ]
@@ -113,7 +113,7 @@ def best_pairs(
         row, column = divmod(int(preference.argmax()), similarity.shape[1])
         candidates = [(row, column)]
     else:
-        # A pair below the floor is worth nothing, so that it never displaces a good one.
+        # A pair below the floor scores nothing, so that it never displaces a good one.
         worth = np.where(similarity >= options.floor, preference - options.floor + 1e-3, 0)
         rows, columns = linear_sum_assignment(worth, maximize=True)
         candidates = sorted(

@@ -1,4 +1,4 @@
-"""What stands out of a picture, for want of anything that is known about it."""
+"""What stands out in a picture, for use when nothing is known about it."""
 
 import cv2
 import numpy as np
@@ -7,7 +7,7 @@ SALIENCY_SIDE = 64
 
 
 def saliency(image: np.ndarray) -> np.ndarray:
-    """Return what stands out of an RGB picture (spectral residual), SALIENCY_SIDE a side."""
+    """Return the spectral residual saliency of an RGB picture, SALIENCY_SIDE pixels a side."""
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     small = cv2.resize(grey, (SALIENCY_SIDE, SALIENCY_SIDE), interpolation=cv2.INTER_AREA)
     spectrum = np.fft.fft2(small.astype(np.float32))

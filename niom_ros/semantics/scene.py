@@ -1,4 +1,4 @@
-"""What is in a picture: told by the first source that knows something."""
+"""What is in a picture, from the first source that knows something."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ FINEST_MASK = 512  # cells on a side of the heat map of a mask
 
 @dataclass(frozen=True)
 class MarkedObject:
-    """An object that somebody marked in a reference: what it is and where."""
+    """An object that a user marked in a reference: what it is and where."""
 
     label: str
     area: Area
@@ -29,14 +29,14 @@ class MarkedObject:
 
 @dataclass(frozen=True)
 class Hints:
-    """What somebody knows about a reference better than any detector."""
+    """What a user knows about a reference better than any detector."""
 
     label: str = ''
     objects: tuple[MarkedObject, ...] = ()
     drawing: bool | None = None  # None: find out
 
     def for_part(self, left: int, top: int) -> 'Hints':
-        """Return what they say about a part of the picture that begins here."""
+        """Return the hints for a part of the picture whose top left corner is here."""
         objects = tuple(
             replace(marked, area=marked.area.moved(-left, -top)) for marked in self.objects
         )
@@ -45,10 +45,10 @@ class Hints:
 
 @dataclass(frozen=True)
 class Scene:
-    """The objects of a picture, and what told of them."""
+    """The objects of a picture, and where they are known from."""
 
     objects: tuple[SeenObject, ...] = ()
-    told_by: str = 'none'  # or why there are no objects
+    known_from: str = 'none'  # or why there are no objects
     heat: torch.Tensor | None = None  # K x N, of each object at each keypoint
 
     def moved(self, left: int, top: int, width: int, height: int) -> 'Scene':
@@ -67,24 +67,24 @@ class Scene:
         return self if self.heat is None else replace(self, heat=self.heat[:, keypoints])
 
     def carried(self, motion: np.ndarray) -> 'Scene':
-        """Return the scene as another image of the same camera has it.
+        """Return the scene in another image of the same camera.
 
         The motion (3 x 3) is from pixels of the image that the objects were seen in to those of
         the other one. Objects that it moves out of sight are left out.
         """
         objects = [seen.carried(motion) for seen in self.objects]
         in_sight = tuple(seen for seen in objects if seen is not None)
-        return Scene(in_sight, f'{self.told_by}, carried by the motion')
+        return Scene(in_sight, f'{self.known_from}, carried by the motion')
 
     @property
     def source(self) -> str:
-        """Say what told of the objects, and which these are."""
+        """Say where the objects are known from, and what they are."""
         return self.source_of(range(len(self.objects)))
 
     def source_of(self, objects: Sequence[int]) -> str:
-        """Say what told of some of the objects, and which these are."""
+        """Say where some of the objects are known from, and what they are."""
         labels = [self.objects[index].label for index in objects]
-        return f'{self.told_by}: {counted(labels)}' if any(labels) else self.told_by
+        return f'{self.known_from}: {counted(labels)}' if any(labels) else self.known_from
 
     def choose(self, objects: Sequence[int]) -> torch.Tensor | None:
         """Return the heat of some of the objects at the keypoints, None if there are none."""
@@ -114,9 +114,9 @@ class SceneReader:
     def read_reference(self, image: np.ndarray, hints: Hints, mask: np.ndarray | None) -> Scene:
         """Return what is in a reference. Where the mask is 0, the picture does not count.
 
-        What a person marked counts most, then what a detector sees (if there is a label, only
-        what comes closest to it), then where the ink of a drawing is, and last what a person said
-        of the picture as a whole.
+        Objects that a user marked take precedence, then those of a detector (with a label, only
+        the most similar ones), then the ink of a drawing, and last what the user said about the
+        picture as a whole.
         """
         if hints.objects:
             marked = tuple(self._filled(o.label, o.area, image) for o in hints.objects)

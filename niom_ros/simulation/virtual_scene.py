@@ -85,7 +85,7 @@ class VirtualScene:
         return rotation, shift
 
     def camera_matrix(self) -> np.ndarray:
-        """Return what the camera does to lines of sight (3 x 3); it does not distort."""
+        """Return the intrinsic matrix (3 x 3) of the camera, which has no distortion."""
         focal = 0.9 * self.width
         return np.array(
             [

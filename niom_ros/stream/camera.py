@@ -10,15 +10,15 @@ import numpy as np
 
 from niom_ros.core.errors import UserError
 
-# How many coefficients each model of CameraInfo may have; those that OpenCV knows. With 12 there
-# are four of a thin prism, with 14 two of a tilted sensor as well.
+# How many coefficients each distortion model of CameraInfo may have, as far as OpenCV knows them.
+# 12 include four of a thin prism, 14 also two of a tilted sensor.
 COEFFICIENTS = {
     'plumb_bob': (0, 4, 5),
     'rational_polynomial': (8, 12, 14),
     'equidistant': (4,),
     '': (0,),  # what drivers of cameras without distortion send
 }
-CLOSE = 0.01  # pixels; a pixel that no ray comes this close to shows nothing
+MAX_RAY_ERROR = 0.01  # pixels; a pixel that no ray reaches this closely shows nothing
 
 
 class CameraError(UserError):
@@ -31,7 +31,7 @@ class CameraModel:
 
     Rays and points are in the camera's optical frame: x to the right, y down, z ahead. As in
     ROS's image_geometry this is the rectified camera's frame, also for images that are not
-    rectified, so that the pose of an object does not depend on which of both was looked at.
+    rectified, so that the pose of an object is the same from either image.
     """
 
     expected_size: tuple[int, int]  # width, height
@@ -76,12 +76,12 @@ class CameraModel:
         if rectified:
             return cls((width, height), received, np.zeros(0), frame_id=info.header.frame_id)
         return cls(
-            (width, height),
-            received,
-            coefficients(info),
-            info.distortion_model == 'equidistant',
-            rotation(info),
-            info.header.frame_id,
+            expected_size=(width, height),
+            matrix=received,
+            distortion=coefficients(info),
+            fisheye=info.distortion_model == 'equidistant',
+            rectification=rotation(info),
+            frame_id=info.header.frame_id,
         )
 
     def check_image(self, width: int, height: int, frame_id: str) -> None:
@@ -119,14 +119,14 @@ class CameraModel:
         image_points = np.asarray(image_points, np.float64)
         focal, centre = np.diag(self.matrix)[:2], self.matrix[:2, 2]
         lens_rays = (image_points - centre) / focal
-        # Newton's method. OpenCV's own stops after a few steps and, depending on its version,
-        # cannot be told otherwise: at the edge of wide-angle images it is pixels off.
+        # Newton's method. OpenCV's own stops after a few steps, which some versions do not let
+        # one change: at the edge of wide-angle images it is pixels off.
         for _ in range(20):
             offsets = image_points - self._image(lens_rays)
-            unseen = ~(np.linalg.norm(offsets, axis=1) < CLOSE)
+            unseen = ~(np.linalg.norm(offsets, axis=1) < MAX_RAY_ERROR)
             with np.errstate(divide='ignore', invalid='ignore'):
                 lens_rays = lens_rays + solve_2x2(slopes(self._image, lens_rays), offsets)
-                # Beyond its reach a model would lead astray.
+                # Beyond its reach the model is not valid.
                 excess = np.linalg.norm(lens_rays, axis=1, keepdims=True) / self.reach
                 lens_rays = lens_rays / np.maximum(1, excess)
             if not unseen.any():
@@ -167,7 +167,7 @@ class CameraModel:
 
 
 class Calibration:
-    """The camera that a camera_info describes, worked out once for as long as that stays."""
+    """The camera that a camera_info describes, computed once until that changes."""
 
     def __init__(self) -> None:
         self._source: tuple[Any, bool] | None = None
@@ -177,7 +177,7 @@ class Calibration:
     def camera_for(
         self, info: Any, rectified: bool, width: int, height: int, frame_id: str
     ) -> tuple[CameraModel | None, str]:
-        """Return the camera that took an image like this, or why that is not known."""
+        """Return the camera that took an image like this, or why it is not known."""
         if self._source is None or self._source[0] is not info or self._source[1] != rectified:
             self._source, self._camera, self._problem = (info, rectified), None, ''
             try:
@@ -226,7 +226,7 @@ def coefficients(info: Any) -> np.ndarray:
 
 
 def shown(values: np.ndarray, most: int = 20) -> str:
-    """Return numbers as people read them, not too many of them."""
+    """Return the first numbers as text, and how many more there are."""
     more = f' and {len(values) - most} more' if len(values) > most else ''
     return f'{values[:most].tolist()}{more}'
 

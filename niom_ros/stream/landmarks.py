@@ -1,4 +1,4 @@
-"""Named points of the reference, followed into the image."""
+"""Where the named points of the reference lie in the image."""
 
 from dataclasses import dataclass
 import math
@@ -13,16 +13,25 @@ from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.references.landmarks import Landmark
 from niom_ros.stream.camera import lifted
 
-FEWEST_INLIERS = 4  # with fewer nobody knows how certain a homography is
 
-# How matches around a landmark are followed: the best of what was tried on synthetic reliefs and
-# bent pictures, a real motorcycle seen from two sides, and faces of different people.
-NEAREST = 16  # matches that a landmark follows
-NEIGHBOURS = 6  # of a match, of which so many must agree with it
-AGREEING = 2
-STEEPEST = 0.3  # pixels by which offsets may change per pixel of distance
-FURTHEST = 0.25  # of the diagonal; a second such object in the image is further away
-REACH = 0.3  # of the diagonal of the matches, over which offsets become unlike
+@dataclass(frozen=True)
+class LandmarkParameters:
+    """How the matches around a landmark correct it.
+
+    The best values of those tried on synthetic reliefs and bent pictures, a real motorcycle seen
+    from two sides, and faces of different people.
+    """
+
+    min_inliers: int = 4  # with fewer, the uncertainty of a homography is unknown
+    nearest: int = 16  # matches that correct a landmark
+    neighbours: int = 6  # of a match, to which it is compared
+    min_agreeing: int = 2  # of those neighbours, for the match to be used
+    max_gradient: float = 0.3  # pixels by which offsets may change per pixel of distance
+    max_offset: float = 0.25  # of the matches' diagonal: a second such object is further away
+    correlation_length: float = 0.3  # of the matches' diagonal, over which offsets become unlike
+
+
+DEFAULTS = LandmarkParameters()
 
 
 @dataclass(frozen=True)
@@ -42,10 +51,10 @@ class PlacedLandmark:
 
 @dataclass(frozen=True)
 class Field:
-    """How far matches are from where the homography puts them, at the places where they are."""
+    """How far matches are from where the homography puts them."""
 
-    predicted_points: np.ndarray  # N x 2, where the homography puts them in the image
-    offsets: np.ndarray  # N x 2, from there to where they are
+    predicted_points: np.ndarray  # N x 2, where the homography puts the matches
+    offsets: np.ndarray  # N x 2, from there to where they were found
     noise: float  # variance of one match against its neighbours
     bend: float  # variance of what neighbours have in common: how far from flat the object is
     reach: float  # distance over which that changes
@@ -59,12 +68,13 @@ def place_landmarks(
     image_height: int,
     mode: str,
     reprojection_error: float,
+    parameters: LandmarkParameters = DEFAULTS,
 ) -> tuple[PlacedLandmark, ...]:
     """Return where landmarks of the reference are in the image; nothing if it was not found.
 
-    'global' uses the homography alone, which is right for flat references; the more the matches
-    bend away from it, the less certain it says to be. 'local' follows the matches around each
-    landmark instead, for objects that are not flat or not the same.
+    'global' uses the homography alone, which is right for flat references; the further the matches
+    deviate from it, the larger the deviation of the landmarks. 'local' follows the matches around
+    each landmark instead, for objects that are not flat or not the same.
 
     The confidence is that of the verdict / (1 + (deviation / reprojection_error)^2).
     """
@@ -77,17 +87,21 @@ def place_landmarks(
     image_points = np.full((len(landmarks), 2), np.nan)
     image_points[seen] = warp_points(homography, reference_points[seen])
     deviations = np.full(len(landmarks), np.inf)
-    if inliers.sum() >= FEWEST_INLIERS:
+    if inliers.sum() >= parameters.min_inliers:
         deviations[seen] = homography_deviations(
             homography,
             correspondences.reference_points[inliers],
             correspondences.image_points[inliers],
             reference_points[seen],
         )
-        field = offset_field(homography, correspondences, inliers, reprojection_error)
+        field = offset_field(homography, correspondences, inliers, reprojection_error, parameters)
         if mode == 'local':
             image_points[seen], deviations[seen] = corrected(
-                image_points[seen], deviations[seen], field, reprojection_error
+                image_points[seen],
+                deviations[seen],
+                field,
+                reprojection_error,
+                parameters.nearest,
             )
         else:
             deviations = np.sqrt(deviations**2 + field.bend)
@@ -96,12 +110,12 @@ def place_landmarks(
     confidences = verdict.confidence / (1 + (deviations / reprojection_error) ** 2)
     return tuple(
         PlacedLandmark(
-            landmark.name,
-            float(image_points[index, 0]),
-            float(image_points[index, 1]),
-            float(deviations[index]),
-            float(confidences[index]),
-            bool(inside[index]),
+            name=landmark.name,
+            x=float(image_points[index, 0]),
+            y=float(image_points[index, 1]),
+            deviation=float(deviations[index]),
+            confidence=float(confidences[index]),
+            inside=bool(inside[index]),
         )
         for index, landmark in enumerate(landmarks)
     )
@@ -121,51 +135,67 @@ def offset_field(
     correspondences: Correspondences,
     inliers: np.ndarray,
     reprojection_error: float,
+    parameters: LandmarkParameters = DEFAULTS,
 ) -> Field:
-    """Return what matches say about how the object differs from its homography."""
+    """Return what the matches say about how the object deviates from its homography."""
     known_points = correspondences.reference_points
     seen = same_side(homography, known_points[inliers], known_points)
     predicted_points = warp_points(homography, known_points[seen].astype(np.float64))
     offsets = correspondences.image_points[seen] - predicted_points
     diagonal = math.hypot(*np.ptp(predicted_points, axis=0))
-    close = np.linalg.norm(offsets, axis=1) < FURTHEST * diagonal
-    believed = inliers[seen] | (close & agreeing(predicted_points, offsets, reprojection_error))
-    predicted_points, offsets = predicted_points[believed], offsets[believed]
+    close = np.linalg.norm(offsets, axis=1) < parameters.max_offset * diagonal
+    alike = agreeing(predicted_points, offsets, reprojection_error, parameters)
+    used = inliers[seen] | (close & alike)
+    predicted_points, offsets = predicted_points[used], offsets[used]
     _, nearest = KDTree(predicted_points).query(predicted_points, 4)
     differences = ((offsets[nearest[:, 1:]] - offsets[:, None]) ** 2).sum(axis=2)
     # A difference has twice the variance of a match; the median of the square of a normally
     # distributed vector in the plane is 2 ln 2 times the variance of its coordinates.
     noise = max(np.median(differences) / 2 / (2 * math.log(2)), SHARED_ERROR**2)
     bend = max((offsets**2).mean() - noise, 1e-6)
-    return Field(predicted_points, offsets, noise, bend, max(1.0, REACH * diagonal))
+    return Field(
+        predicted_points=predicted_points,
+        offsets=offsets,
+        noise=noise,
+        bend=bend,
+        reach=max(1.0, parameters.correlation_length * diagonal),
+    )
 
 
 def agreeing(
-    predicted_points: np.ndarray, offsets: np.ndarray, reprojection_error: float
+    predicted_points: np.ndarray,
+    offsets: np.ndarray,
+    reprojection_error: float,
+    parameters: LandmarkParameters = DEFAULTS,
 ) -> np.ndarray:
-    """Tell which matches have neighbours with about the same offset, also if that is large.
+    """Tell which matches have neighbours with about the same offset, however large it is.
 
-    Parts that stand out, or that are elsewhere on a similar object, move together. Wrong matches
+    Parts that stand out, or that lie elsewhere on a similar object, move together. Wrong matches
     go anywhere.
     """
-    if len(offsets) <= NEIGHBOURS:
+    neighbours = parameters.neighbours
+    if len(offsets) <= neighbours:
         return np.zeros(len(offsets), bool)
-    distances, nearest = KDTree(predicted_points).query(predicted_points, NEIGHBOURS + 1)
+    distances, nearest = KDTree(predicted_points).query(predicted_points, neighbours + 1)
     differences = np.linalg.norm(offsets[nearest] - offsets[:, None], axis=2)
-    alike = differences < reprojection_error + STEEPEST * distances
-    return alike.sum(axis=1) - 1 >= AGREEING  # each agrees with itself
+    alike = differences < reprojection_error + parameters.max_gradient * distances
+    return alike.sum(axis=1) - 1 >= parameters.min_agreeing  # each agrees with itself
 
 
 def corrected(
-    image_points: np.ndarray, deviations: np.ndarray, field: Field, reprojection_error: float
+    image_points: np.ndarray,
+    deviations: np.ndarray,
+    field: Field,
+    reprojection_error: float,
+    most: int = DEFAULTS.nearest,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return points corrected by the offsets of matches around them, and how uncertain they are.
 
-    Kriging, also known as Gaussian process regression: matches count the less the further away
-    and the noisier they are, and where there are none the homography stands. If matches agree
-    with the homography as well as with their neighbours, they have nothing to correct.
+    This is kriging, also known as Gaussian process regression: the further away and the noisier
+    matches are, the less they count, and without any the homography alone decides. Matches that
+    agree with the homography as well as with their neighbours correct nothing.
     """
-    count = min(len(field.offsets), NEAREST)
+    count = min(len(field.offsets), most)
     distances, nearest = KDTree(field.predicted_points).query(image_points, count)
     known_points, offsets = field.predicted_points[nearest], field.offsets[nearest]
     between = np.linalg.norm(known_points[:, :, None] - known_points[:, None], axis=3)
@@ -183,7 +213,7 @@ def corrected(
     weights = solved[:, :, 2]
     correction = np.einsum('lk,lkd->ld', weights, offsets)
     unknown = np.maximum(0, field.bend - (weights * shared_with_point).sum(axis=1))
-    # What the matches correct, the homography's error is a part of; what they share stays.
+    # The correction includes the homography's own error; what all matches share remains.
     share = weights.sum(axis=1)
     variances = unknown + ((1 - share) * deviations) ** 2 + (share * SHARED_ERROR) ** 2
     return image_points + correction, np.sqrt(variances)

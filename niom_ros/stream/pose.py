@@ -9,11 +9,18 @@ import numpy as np
 from niom_ros.core.homographies import match_variance, SHARED_ERROR
 from niom_ros.stream.camera import CameraModel
 
-FEWEST_POINTS = 4
-FLAT = 1e-3  # points whose spread is this much narrower than long lie on a line
-# Matches share some of their errors, so what so many say about which of two poses is right is all
-# there is.
-INDEPENDENT_POINTS = 10
+
+@dataclass(frozen=True)
+class PoseParameters:
+    """When points are enough for a pose, and how much they say about which of two is right."""
+
+    min_points: int = 4
+    max_flatness: float = 1e-3  # width by length of a point set that counts as a line
+    # Matches share some of their errors, so more of them say no more about which pose is right.
+    independent_points: int = 10
+
+
+DEFAULTS = PoseParameters()
 
 
 @dataclass(frozen=True)
@@ -90,15 +97,16 @@ def find_pose(
     reference_size: tuple[int, int],
     physical_width: float,
     camera: CameraModel,
+    parameters: PoseParameters = DEFAULTS,
 ) -> Pose | None:
-    """Return where the reference is, or None if its points do not tell.
+    """Return where the reference is, or None if its points do not determine that.
 
     The points are N x 2 pixels that truly belong together, such as the inliers of a homography;
     `physical_width` is that of the whole picture in metres.
     """
     if not physical_width > 0:
         raise ValueError(f'the physical width must be positive, not {physical_width}')
-    sight = sight_of(reference_points, image_points, reference_size, camera)
+    sight = sight_of(reference_points, image_points, reference_size, camera, parameters)
     if sight is None:
         return None
     found = distinct([refined(sight, start) for start in starts(sight) if sight.is_faced(start)])
@@ -108,18 +116,20 @@ def find_pose(
     ambiguity, alternative, covariance = 0.0, None, covariance_of(sight, best)
     if others:
         alternative = others[0]
-        # Two errors that are both below what matches can tell do not differ.
+        # Errors below what matches can resolve count as equal.
         least = SHARED_ERROR * math.sqrt(2)
         ambiguity = max(error_of(sight, best), least) / max(error_of(sight, alternative), least)
-        covariance = mixture(sight, best, alternative, ambiguity)
+        covariance = mixture(sight, best, alternative, ambiguity, parameters.independent_points)
     to_metres = np.diag([physical_width] * 3 + [1.0] * 3)
+    if alternative is not None:
+        alternative = replace(alternative, translation=alternative.translation * physical_width)
     return Pose(
-        best.rotation,
-        best.translation * physical_width,
-        to_metres @ covariance @ to_metres,
-        error_of(sight, best),
-        ambiguity,
-        alternative and replace(alternative, translation=alternative.translation * physical_width),
+        rotation=best.rotation,
+        translation=best.translation * physical_width,
+        covariance=to_metres @ covariance @ to_metres,
+        error=error_of(sight, best),
+        ambiguity=ambiguity,
+        alternative=alternative,
     )
 
 
@@ -128,6 +138,7 @@ def sight_of(
     image_points: np.ndarray,
     reference_size: tuple[int, int],
     camera: CameraModel,
+    parameters: PoseParameters = DEFAULTS,
 ) -> Sight | None:
     """Return what the camera sees of the picture, or None if that is too little for a pose."""
     reference_points = np.asarray(reference_points, np.float64)
@@ -140,7 +151,10 @@ def sight_of(
     # At the edge of what the camera can see there is no slope.
     seen = np.isfinite(pixels_per_ray).all(axis=(1, 2))
     sight = Sight(plane_points[seen], rays[seen], pixels_per_ray[seen])
-    if seen.sum() < FEWEST_POINTS or on_a_line(sight.plane_points) or on_a_line(sight.rays):
+    flatness = parameters.max_flatness
+    if seen.sum() < parameters.min_points or any(
+        on_a_line(points, flatness) for points in (sight.plane_points, sight.rays)
+    ):
         return None
     return sight
 
@@ -152,10 +166,10 @@ def in_widths(reference_points: np.ndarray, reference_size: tuple[int, int]) -> 
     return np.column_stack([flat, np.zeros(len(flat))])
 
 
-def on_a_line(points: np.ndarray) -> bool:
-    """Tell whether points lie on a line, as nearly as makes a pose meaningless."""
+def on_a_line(points: np.ndarray, max_flatness: float) -> bool:
+    """Tell whether points lie so nearly on a line that a pose would be meaningless."""
     spreads = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
-    return bool(spreads[1] <= FLAT * spreads[0])
+    return bool(spreads[1] <= max_flatness * spreads[0])
 
 
 def starts(sight: Sight) -> list[Placement]:
@@ -163,8 +177,8 @@ def starts(sight: Sight) -> list[Placement]:
 
     A small or distant picture looks almost the same when it is tilted the other way.
     """
-    # OpenCV loses a solution that is turned by exactly half a circle, as pictures that stand on
-    # their head are. So the picture is set upright first.
+    # OpenCV misses a solution rotated by exactly half a turn, as for pictures that are upside
+    # down. So the picture is set upright first.
     upright = cv2.Rodrigues(np.array([0, 0, roll_of(sight)]))[0]
     _, vectors, translations, _ = cv2.solvePnPGeneric(
         (sight.plane_points @ upright.T)[:, None],
@@ -181,14 +195,14 @@ def starts(sight: Sight) -> list[Placement]:
 
 
 def roll_of(sight: Sight) -> float:
-    """Return about how far the picture is turned in the image, in radians."""
+    """Return about how far the picture is rotated in the image, in radians."""
     x, y = (sight.plane_points - sight.plane_points.mean(axis=0))[:, :2].T
     right, down = (sight.rays - sight.rays.mean(axis=0)).T
     return math.atan2(x @ down - y @ right, x @ right + y @ down)
 
 
 def refined(sight: Sight, start: Placement) -> Placement:
-    """Move a placement to where the sum of squared distances in pixels is least.
+    """Move a placement to where the sum of squared distances in pixels is smallest.
 
     Levenberg-Marquardt: short steps downhill while long ones fail, long ones near the minimum.
     """
@@ -252,26 +266,29 @@ def error_of(sight: Sight, placement: Placement) -> float:
 
 
 def covariance_of(sight: Sight, placement: Placement) -> np.ndarray:
-    """Return how uncertain a placement is, 6 x 6, as the distances that are left tell."""
+    """Return how uncertain a placement is, 6 x 6, from its residuals."""
     jacobian, residuals = sight.jacobian(placement), sight.residuals(placement)
     variance = match_variance(residuals, 6)
-    # No rotation is more wrong than by half a turn, even if the points say nothing about it.
+    # No rotation is off by more than half a turn, even if the points do not constrain it.
     limit = np.diag([0, 0, 0, 1, 1, 1]) / math.pi**2
     covariance = np.linalg.inv(jacobian.T @ jacobian / variance + limit)
     return (covariance + covariance.T) / 2
 
 
 def mixture(
-    sight: Sight, placement: Placement, alternative: Placement, ambiguity: float
+    sight: Sight,
+    placement: Placement,
+    alternative: Placement,
+    ambiguity: float,
+    independent_points: int,
 ) -> np.ndarray:
-    """Return the covariance about a placement where the alternative may be the true one.
+    """Return the covariance about a placement if the alternative may be the true one.
 
     The ratio of the errors of N points to the power of 2 N is the odds for the alternative, if
-    the noise is normal and nothing else is known of it. So there is no limit from which on a pose
-    is ambiguous: with a ratio of 1 both are equally probable, with 0.9 it is 1 to 8, with 0.8
-    1 to 87.
+    the noise is normal and nothing else is known about it. So no threshold makes a pose ambiguous:
+    with a ratio of 1 both are equally probable, with 0.9 it is 1 to 8, with 0.8 1 to 87.
     """
-    odds = ambiguity ** (2 * min(len(sight.rays), INDEPENDENT_POINTS))
+    odds = ambiguity ** (2 * min(len(sight.rays), independent_points))
     apart = difference(placement, alternative)
     otherwise = covariance_of(sight, alternative) + np.outer(apart, apart)
     return (covariance_of(sight, placement) + odds * otherwise) / (1 + odds)

@@ -1,4 +1,4 @@
-"""Images of cameras that are mounted turned, set upright for the networks and back again."""
+"""Images of cameras mounted at an angle, set upright for the networks and turned back again."""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,7 @@ class Rotation:
     height: int
 
     def upright(self, image: np.ndarray) -> np.ndarray:
-        """Return a received image upright."""
+        """Return a received image, upright."""
         if not self.degrees:
             return image
         return np.ascontiguousarray(np.rot90(image, -self.degrees // 90))
@@ -39,7 +39,7 @@ class Rotation:
     def received(self, outcome: MatchOutcome) -> MatchOutcome:
         """Return what was found in the upright image in pixels of the received one.
 
-        Heat maps stay with the upright image: nobody needs them elsewhere.
+        Heat maps stay with the upright image: they are needed nowhere else.
         """
         if not self.degrees:
             return outcome

@@ -9,15 +9,30 @@ import numpy as np
 from niom_ros.core.homographies import resizing
 from niom_ros.images.decoding import ImageError
 
-LONGEST_SIDE = 640  # larger images are shrunk: a frame must cost milliseconds
-LEVELS = 4  # each half as large as the one before
-MOST_FRAMES = 60  # of a history: about 25 megabytes
-LONGEST_HISTORY = 10.0  # seconds: a full match that takes longer is of little use
+
+@dataclass(frozen=True)
+class FrameParameters:
+    """How camera images are prepared for tracking."""
+
+    max_side: int = 640  # pixels; larger images are shrunk: a frame must cost milliseconds
+    levels: int = 4  # of the image pyramid, each half as large as the one before
+
+
+@dataclass(frozen=True)
+class HistoryParameters:
+    """How many past frames are kept, for full matches that answer late."""
+
+    max_frames: int = 60  # about 25 megabytes
+    max_seconds: float = 10.0  # a full match that takes longer is of little use
+
+
+FRAME_DEFAULTS = FrameParameters()
+HISTORY_DEFAULTS = HistoryParameters()
 
 
 @dataclass(frozen=True)
 class GreyFrame:
-    """One camera image, small and grey, in several sizes."""
+    """One camera image, small and grey, as an image pyramid."""
 
     stamp: float  # seconds
     levels: tuple[np.ndarray, ...]  # pixel (x, y) of one is (x / 2, y / 2) in the next
@@ -30,7 +45,9 @@ class GreyFrame:
         return self.levels[0].shape[1], self.levels[0].shape[0]
 
 
-def grey_frame(image: np.ndarray, stamp: float) -> GreyFrame:
+def grey_frame(
+    image: np.ndarray, stamp: float, parameters: FrameParameters = FRAME_DEFAULTS
+) -> GreyFrame:
     """Prepare an RGB image for tracking."""
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
         raise ImageError(
@@ -41,15 +58,20 @@ def grey_frame(image: np.ndarray, stamp: float) -> GreyFrame:
         raise ValueError(f'the stamp of a frame is {stamp}: it must be a number of seconds')
     height, width = image.shape[:2]
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    shrink = min(1.0, LONGEST_SIDE / max(width, height))
+    shrink = min(1.0, parameters.max_side / max(width, height))
     size = max(1, round(shrink * width)), max(1, round(shrink * height))
     if size != (width, height):
         grey = cv2.resize(grey, size, interpolation=cv2.INTER_AREA)
-    # Without the grain of the sensor, patches resemble each other more.
+    # Patches correlate better without sensor noise.
     levels = [cv2.GaussianBlur(grey, (3, 3), 0)]
-    while len(levels) < LEVELS:
+    while len(levels) < parameters.levels:
         levels.append(cv2.pyrDown(levels[-1]))
-    return GreyFrame(stamp, tuple(levels), (width, height), shrinking((width, height), size))
+    return GreyFrame(
+        stamp=stamp,
+        levels=tuple(levels),
+        image_size=(width, height),
+        image_to_grey=shrinking((width, height), size),
+    )
 
 
 def shrinking(size: tuple[int, int], small_size: tuple[int, int]) -> np.ndarray:
@@ -58,15 +80,15 @@ def shrinking(size: tuple[int, int], small_size: tuple[int, int]) -> np.ndarray:
 
 
 class History:
-    """The last frames, in the order of their stamps: never more than a few dozen.
+    """The last frames, ordered by stamp: never more than a few dozen.
 
-    When there are too many, those that are closest together in time are thinned, so that a chain
-    of short steps leads from the oldest to the newest.
+    When there are too many, the one whose neighbours are closest in time is dropped, so that short
+    steps still lead from the oldest frame to the newest.
     """
 
-    def __init__(self, most: int = MOST_FRAMES) -> None:
+    def __init__(self, parameters: HistoryParameters = HISTORY_DEFAULTS) -> None:
         """Start empty."""
-        self._most = most
+        self._parameters = parameters
         self._frames: list[GreyFrame] = []
 
     def __len__(self) -> int:
@@ -81,8 +103,8 @@ class History:
     def add(self, frame: GreyFrame) -> None:
         """Append a frame that is newer than all others."""
         self._frames.append(frame)
-        self.forget_until(frame.stamp - LONGEST_HISTORY)
-        if len(self._frames) > self._most:
+        self.forget_until(frame.stamp - self._parameters.max_seconds)
+        if len(self._frames) > self._parameters.max_frames:
             stamps = [kept.stamp for kept in self._frames]
             gaps = [after - before for before, after in zip(stamps, stamps[2:], strict=False)]
             del self._frames[1 + gaps.index(min(gaps))]
@@ -92,7 +114,7 @@ class History:
         return [frame for frame in self._frames if frame.stamp > stamp]
 
     def forget_until(self, stamp: float) -> None:
-        """Drop the frames up to a stamp, which nobody asks for any more."""
+        """Drop the frames up to and including a stamp, which are no longer needed."""
         self._frames = self.after(stamp)
 
     def clear(self) -> None:

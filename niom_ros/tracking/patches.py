@@ -1,4 +1,4 @@
-"""Small squares of a frame that are found again in other frames, whatever the light."""
+"""Small square patches of a frame that are found again in other frames, whatever the light."""
 
 from dataclasses import dataclass
 
@@ -7,93 +7,119 @@ import numpy as np
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.tracking.appearance import normalised
-from niom_ros.tracking.frames import GreyFrame, LEVELS
+from niom_ros.tracking.frames import GreyFrame
 
-RADIUS = 6  # of a square, in pixels of its level
-SIDE = 2 * RADIUS + 1
-ROUNDS = 3  # of approaching the right place, on each level
-LONGEST_STEP = 2.0  # pixels of a level, in one round
-COARSEST = 2  # level on which a search from afar begins
-TINY = 1e-6
+EPSILON = 1e-6  # keeps divisions and logarithms finite
+
+
+@dataclass(frozen=True)
+class PatchParameters:
+    """How large patches are and how they are aligned."""
+
+    radius: int = 6  # pixels of the pyramid level
+    iterations: int = 3  # on each level
+    max_step: float = 2.0  # pixels of a level, in one iteration
+    coarsest_level: int = 2  # on which a search from an uncertain guess begins
+
+    @property
+    def side(self) -> int:
+        """Return width and height of a patch."""
+        return 2 * self.radius + 1
+
+
+DEFAULTS = PatchParameters()
 
 
 @dataclass(frozen=True)
 class Aligned:
-    """Where patches are in another frame, and how alike they look there."""
+    """Where patches are in another frame, and how well they match there."""
 
     points: np.ndarray  # N x 2, in pixels of the other frame
-    likeness: np.ndarray  # N, -1 to 1: normalised cross-correlation
+    correlations: np.ndarray  # N, -1 to 1: normalised cross-correlation
     inside: np.ndarray  # N booleans: which ones should be in view
 
 
 @dataclass(frozen=True)
 class Template:
-    """What patches look like on one level, free of how light or contrasty they are."""
+    """Patches on one pyramid level, normalised for brightness and contrast."""
 
     values: np.ndarray  # N x P, each row of mean 0 and length 1
-    steps: np.ndarray  # N x 2 x P: times the differences it gives the shift, in grey pixels
+    steps: np.ndarray  # N x 2 x P: times the difference of values it is the shift, in grey pixels
 
 
 class Patches:
-    """Squares around points of one frame.
+    """Patches around points of one frame.
 
-    Aligning them with the same frame again and again, rather than with the frame before, adds up
-    no errors. After Lucas-Kanade in the inverse form of Baker and Matthews: all slopes belong to
-    the one frame and are computed once.
+    Aligning them with the same frame each time, rather than with the frame before, keeps errors
+    from adding up. This is Lucas-Kanade in the inverse compositional form of Baker and Matthews:
+    all gradients belong to the one frame and are computed once.
     """
 
-    def __init__(self, frame: GreyFrame, centres: np.ndarray) -> None:
-        """Cut N squares out of a frame around N x 2 points."""
+    def __init__(
+        self, frame: GreyFrame, centres: np.ndarray, parameters: PatchParameters = DEFAULTS
+    ) -> None:
+        """Cut N patches out of a frame around N x 2 points."""
         self.centres = centres.astype(np.float64)
-        self._templates = [template(frame, self.centres, level) for level in range(COARSEST + 1)]
+        self._parameters = parameters
+        self._templates = [
+            template(frame, self.centres, level, parameters)
+            for level in range(parameters.coarsest_level + 1)
+        ]
 
     def align(self, frame: GreyFrame, guess: np.ndarray, first_level: int = 0) -> Aligned:
-        """Find the squares near where a homography, from their frame to this one, puts them."""
+        """Find the patches near where a homography, from their frame to this one, puts them."""
         jacobians = jacobians_at(guess, self.centres)
         scale = np.median(np.sqrt(np.abs(np.linalg.det(jacobians))))
-        # Seen from closer, the finest pixels hold more than the squares have seen.
-        finer = int(np.clip(np.rint(np.log2(max(scale, TINY))), 0, LEVELS - 1 - first_level))
+        # Seen from closer, the finest level shows more detail than the patches have.
+        finer = int(
+            np.clip(np.rint(np.log2(max(scale, EPSILON))), 0, len(frame.levels) - 1 - first_level)
+        )
         offsets = np.zeros_like(self.centres)
         for level in range(first_level, -1, -1):
-            known, longest = self._templates[level], LONGEST_STEP * 2**level
-            squares = spread(jacobians, level, level + finer, RADIUS)
-            for _ in range(ROUNDS):
+            known, max_step = self._templates[level], self._parameters.max_step * 2**level
+            grids = patch_grids(jacobians, level, level + finer, self._parameters.radius)
+            for _ in range(self._parameters.iterations):
                 places = warp_points(guess, self.centres + offsets)
-                seen = normalised(sample(frame, places, squares, level + finer))
-                likeness = (seen * known.values).sum(axis=1)
+                seen = normalised(sample(frame, places, grids, level + finer))
+                correlations = (seen * known.values).sum(axis=1)
                 steps = (known.steps @ (seen - known.values)[:, :, None])[:, :, 0]
-                offsets -= steps.clip(-longest, longest)
+                offsets -= steps.clip(-max_step, max_step)
         points = warp_points(guess, self.centres + offsets)
         width, height = frame.size
         inside = np.all((points >= 0) & (points <= (width - 1, height - 1)), axis=1)
-        return Aligned(points, likeness, inside)
+        return Aligned(points, correlations, inside)
 
 
-def template(frame: GreyFrame, centres: np.ndarray, level: int) -> Template:
-    """Cut squares out of one level of a frame."""
-    straight = np.broadcast_to(np.eye(2), (len(centres), 2, 2))
-    # One pixel more on each side, for the slopes.
-    wide = sample(frame, centres, spread(straight, level, level, RADIUS + 1), level)
-    wide = wide.reshape(-1, SIDE + 2, SIDE + 2)
-    values = wide[:, 1:-1, 1:-1].reshape(-1, SIDE * SIDE)
+def template(
+    frame: GreyFrame, centres: np.ndarray, level: int, parameters: PatchParameters = DEFAULTS
+) -> Template:
+    """Cut patches out of one pyramid level of a frame."""
+    side = parameters.side
+    unturned = np.broadcast_to(np.eye(2), (len(centres), 2, 2))
+    # One pixel more on each side, for the gradients.
+    wide = sample(
+        frame, centres, patch_grids(unturned, level, level, parameters.radius + 1), level
+    )
+    wide = wide.reshape(-1, side + 2, side + 2)
+    values = wide[:, 1:-1, 1:-1].reshape(-1, side * side)
     across = (wide[:, 1:-1, 2:] - wide[:, 1:-1, :-2]).reshape(values.shape) / 2 ** (level + 1)
     down = (wide[:, 2:, 1:-1] - wide[:, :-2, 1:-1]).reshape(values.shape) / 2 ** (level + 1)
     values = values - values.mean(axis=1, keepdims=True)
-    length = np.linalg.norm(values, axis=1, keepdims=True) + TINY
+    length = np.linalg.norm(values, axis=1, keepdims=True) + EPSILON
     values = values / length
-    slopes = np.stack([across, down], axis=1)
-    # A shift changes mean and contrast too, which the normalised squares do not show.
-    slopes = (slopes - slopes.mean(axis=2, keepdims=True)) / length[:, None]
-    slopes -= (slopes @ values[:, :, None]) * values[:, None, :]
-    bending = slopes @ slopes.transpose(0, 2, 1) + TINY * np.eye(2)
-    return Template(values, (np.linalg.inv(bending) @ slopes).astype(np.float32))
+    gradients = np.stack([across, down], axis=1)
+    # A shift also changes mean and contrast, which normalised patches do not show.
+    gradients = (gradients - gradients.mean(axis=2, keepdims=True)) / length[:, None]
+    gradients -= (gradients @ values[:, :, None]) * values[:, None, :]
+    hessians = gradients @ gradients.transpose(0, 2, 1) + EPSILON * np.eye(2)
+    return Template(values, (np.linalg.inv(hessians) @ gradients).astype(np.float32))
 
 
-def spread(jacobians: np.ndarray, level: int, frame_level: int, radius: int) -> np.ndarray:
-    """Return where the pixels of squares are around their middle: 2 x N x P, float32.
+def patch_grids(jacobians: np.ndarray, level: int, frame_level: int, radius: int) -> np.ndarray:
+    """Return where the pixels of N patches are around their centres: 2 x N x P, float32.
 
-    The squares are those of one level, turned and stretched by 2 x 2 matrices, the pixels those of
-    another level of the frame in which they are looked for.
+    The patches are those of one pyramid level, warped by 2 x 2 matrices; the result is in pixels
+    of `frame_level`, the level of the frame in which they are looked for.
     """
     steps = np.arange(-radius, radius + 1) * 2.0 ** (level - frame_level)
     across, down = np.meshgrid(steps, steps)
@@ -102,20 +128,20 @@ def spread(jacobians: np.ndarray, level: int, frame_level: int, radius: int) -> 
 
 
 def sample(
-    frame: GreyFrame, places: np.ndarray, squares: np.ndarray, frame_level: int
+    frame: GreyFrame, places: np.ndarray, grids: np.ndarray, frame_level: int
 ) -> np.ndarray:
-    """Return the grey values of squares of a frame around N places: N x P, float32."""
+    """Return the grey values of patches of a frame around N places: N x P, float32."""
     if not len(places):  # which OpenCV refuses
-        return np.empty((0, squares.shape[2]), np.float32)
+        return np.empty((0, grids.shape[2]), np.float32)
     middles = (places / 2**frame_level).astype(np.float32)
-    x, y = squares + middles.T[:, :, None]
+    x, y = grids + middles.T[:, :, None]
     picture = frame.levels[frame_level]
     values = cv2.remap(picture, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return values.astype(np.float32)
 
 
 def jacobians_at(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return the 2 x 2 matrices by which a homography maps small steps around N points."""
+    """Return the 2 x 2 Jacobians of a homography at N points: N x 2 x 2."""
     warped = warp_points(homography, points)
     depths = points @ homography[2, :2] + homography[2, 2]
     turned = homography[:2, :2] - warped[:, :, None] * homography[2, :2]

@@ -1,4 +1,4 @@
-"""One reference followed from a full match on, as long as there is no doubt."""
+"""One reference, followed from a full match on as long as its position is certain."""
 
 from dataclasses import dataclass, field, replace
 import math
@@ -11,46 +11,67 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, implausibility, in_front, measure, Status, Verdict
-from niom_ros.tracking.appearance import Appearance
-from niom_ros.tracking.corners import choose_corners, fit_view, motion_between
-from niom_ros.tracking.frames import grey_frame, GreyFrame
-from niom_ros.tracking.patches import COARSEST, jacobians_at, Patches
+from niom_ros.tracking.appearance import Appearance, AppearanceParameters
+from niom_ros.tracking.corners import (
+    choose_corners,
+    CornerParameters,
+    fit_homography,
+    FlowParameters,
+    motion_between,
+)
+from niom_ros.tracking.frames import FrameParameters, grey_frame, GreyFrame
+from niom_ros.tracking.patches import jacobians_at, Patches, PatchParameters
 
-FEWEST_POINTS = 15  # that must agree
-LEAST_AGREEING = 0.25  # of the points that should be in view
-LEAST_ALIKE = 0.3  # of the blocks of the picture that should be in view
-LIKE = 0.7  # normalised cross-correlation from which a patch is the same
-FARTHEST = 1.5  # pixels of the grey frame within which a point agrees
-MOST_WARPED = 0.25  # of the outline's size that its corners move against each other in a frame
-FRAME_TIME = 0.1  # seconds; what is longer allows for more
-MOST_SECOND_LOOKS = 2  # at a frame in which only a part of the points was found
-LONGEST_SEARCH = 0.5  # seconds after the last good frame: then only a full match helps
-WIDER_HULL = 1.15  # points are followed a little beyond those of the full match
 
-# A new start from a tracked frame carries its error on, so it is made only for a view that has
-# become too different, from a frame without doubt, and as long as the errors stay this small.
-MOST_DRIFT = 2.0  # pixels of the image, at the corners
-SCALES = (0.65, 1.5)  # of a patch, between which it can be compared
-LEAST_CERTAIN = 0.7  # share of points and of blocks that agree
-TOO_FEW_IN_VIEW = 50  # points; others may have come into view
-SHORTEST_START = 0.3  # seconds from one start to the next
+@dataclass(frozen=True)
+class TrackingParameters:
+    """When a track is believed, when its patches are taken from a newer frame, how sure it is."""
 
-HALF_LIFE = 20.0  # seconds, in which what a full match was surer of than not is halved
-PLENTY_OF_POINTS = 40  # agreeing ones: more make nothing surer
-PLENTY_AGREEING = 0.6
+    min_points: int = 15  # patches that must agree with the homography
+    min_agreeing: float = 0.25  # share of the patches that should be in view
+    min_share_alike: float = 0.3  # of the blocks in view that look as in the full match
+    min_correlation: float = 0.7  # normalised cross-correlation of a patch that is found again
+    reprojection_error: float = 1.5  # pixels of the grey frame within which a patch agrees
+    max_distortion: float = 0.25  # share of the outline's size: its corners' relative motion
+    frame_time: float = 0.1  # seconds in which max_distortion is allowed; longer allows for more
+    max_refits: int = 2  # to a frame in which only some of the patches were found
+    max_search_time: float = 0.5  # seconds after the last good frame; then a full match is needed
+    hull_scale: float = 1.15  # patches may lie a little outside the hull of the match's inliers
+
+    # A new keyframe inherits the error of the tracked frame it is taken from. So it is taken only
+    # when the view has changed too much, from a frame without doubt, and while errors are small.
+    max_drift: float = 2.0  # pixels of the image, at the corners
+    min_scale: float = 0.65  # of a patch against the keyframe, to be compared with it
+    max_scale: float = 1.5
+    min_certain: float = 0.7  # share of patches and of blocks that agree in a frame without doubt
+    min_in_view: int = 50  # patches; with fewer, new ones may have come into view
+    min_keyframe_age: float = 0.3  # seconds from one keyframe to the next
+
+    half_life: float = 20.0  # seconds in which the confidence above 0.5 is halved
+    plenty_of_points: int = 40  # agreeing patches; more do not raise the confidence
+    plenty_agreeing: float = 0.6  # share of agreeing patches; more does not raise it either
+
+    frames: FrameParameters = field(default_factory=FrameParameters)
+    corners: CornerParameters = field(default_factory=CornerParameters)
+    flow: FlowParameters = field(default_factory=FlowParameters)
+    patches: PatchParameters = field(default_factory=PatchParameters)
+    appearance: AppearanceParameters = field(default_factory=AppearanceParameters)
+
+
+DEFAULTS = TrackingParameters()
 
 
 @dataclass(frozen=True)
 class FullMatch:
-    """A full match of one frame that was believed."""
+    """A full match of one frame that was accepted."""
 
     stamp: float  # of the frame, in seconds
     image: np.ndarray  # RGB
     verdict: Verdict  # with status OK
     correspondences: Correspondences
     reference_box: Box
-    counting_area: float  # pixels of the box that are not masked
-    revision: int = 0  # of the reference; another one is another reference
+    counting_area: float  # pixels of the box that the mask leaves
+    revision: int = 0  # of the reference: another revision is another reference
 
     def __post_init__(self) -> None:
         """Refuse a match that does not say where the reference is."""
@@ -62,28 +83,28 @@ class FullMatch:
 
 @dataclass(frozen=True)
 class Tracked:
-    """Where the reference is in one frame, if that is known."""
+    """Where the reference is in one frame, if known."""
 
     stamp: float  # of the frame, in seconds
     verdict: Verdict
     correspondences: Correspondences = field(default_factory=Correspondences.none)
-    revision: int = 0  # of the reference; another one is another reference
+    revision: int = 0  # of the reference: another revision is another reference
     matched_stamp: float = math.nan  # of the frame of the full match; NaN: there was none
 
     @property
     def found(self) -> bool:
-        """Tell whether the reference is known to be somewhere."""
+        """Tell whether it is known where the reference is."""
         return self.verdict.status is Status.OK
 
     @property
     def age(self) -> float:
-        """Return how many seconds the frame is newer than the full match."""
+        """Return by how many seconds the frame is newer than the full match."""
         return self.stamp - self.matched_stamp
 
 
 @dataclass(frozen=True)
-class Start:
-    """The frame that patches are compared with, and its own possible error."""
+class Keyframe:
+    """The frame that the patches were cut from, and how far off it may be itself."""
 
     frame: GreyFrame
     reference_to_grey: np.ndarray  # 3 x 3
@@ -94,70 +115,73 @@ class Start:
 
 @dataclass(frozen=True)
 class Fit:
-    """Where patches put the reference in a frame, and how many of them."""
+    """Where patches put the reference in a frame, and how many of them agree."""
 
-    view: np.ndarray | None  # 3 x 3, to pixels of the grey frame; None: nowhere
-    agreeing: np.ndarray  # booleans: which ones of those in view
-    correspondences: Correspondences  # of those in view, the most alike first
+    reference_to_grey: np.ndarray | None  # 3 x 3; None: they agree on no homography
+    agreeing: np.ndarray  # booleans, of the patches in view
+    correspondences: Correspondences  # of the patches in view, best correlation first
 
     @property
-    def seen(self) -> int:
+    def count(self) -> int:
         """Return the number of patches that agree."""
         return int(self.agreeing.sum())
 
     @property
     def share(self) -> float:
-        """Return which share of the patches in view agrees."""
-        return self.seen / max(1, len(self.agreeing))
+        """Return the share of the patches in view that agree."""
+        return self.count / max(1, len(self.agreeing))
 
 
 class Track:
     """Follows what a full match found.
 
-    Two steps for each frame. The flow of points since the frame before says roughly where the
-    picture went. From there, patches of the start, usually the frame of the full match, are
-    aligned with the new frame: so errors do not add up from frame to frame, points that were
-    hidden count again once they are back, and a patch that does not look the same does not count.
+    Each frame takes two steps. Optical flow since the last good frame says roughly where the
+    reference went. From there, patches of the keyframe, usually the frame of the full match, are
+    aligned with the new frame. So errors do not add up from frame to frame, points that were
+    hidden count again once they reappear, and a patch that no longer looks the same is left out.
     """
 
-    def __init__(self, match: FullMatch, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        match: FullMatch,
+        limits: Limits | None = None,
+        parameters: TrackingParameters = DEFAULTS,
+    ) -> None:
         """Begin in the frame of a full match."""
-        view = match.verdict.reference_to_image
-        assert view is not None
+        reference_to_image = match.verdict.reference_to_image
+        assert reference_to_image is not None
+        self._parameters = parameters
         limits = limits or Limits()
         # A track may lose sight of a part of what the full match saw.
         self._limits = replace(limits, min_coverage=limits.min_coverage / 2)
         self.reference_box, self._counting_area = match.reference_box, match.counting_area
-        self._area = followed_area(match)
+        self._area = followed_area(match, parameters.hull_scale)
         self._confidence = match.verdict.confidence
         self.revision, self.matched_stamp = match.revision, match.stamp
-        self._frame = grey_frame(match.image, match.stamp)  # the last one without doubt
-        self._view = self._frame.image_to_grey @ view  # from the reference to its grey pixels
-        self._start = self._start_from(self._frame, self._view, 0.0)
-        self._appearance = Appearance(self._frame, self._view, self.reference_box)
-        self.newest = Tracked(
-            match.stamp,
-            match.verdict,
-            match.correspondences,
-            self.revision,
-            self.matched_stamp,
+        # The last frame in which the reference was found, and the homography to its grey pixels.
+        self._frame = grey_frame(match.image, match.stamp, parameters.frames)
+        self._reference_to_grey = self._frame.image_to_grey @ reference_to_image
+        self._keyframe = self._keyframe_from(self._frame, self._reference_to_grey, 0.0)
+        self._appearance = Appearance(
+            self._frame, self._reference_to_grey, self.reference_box, parameters.appearance
         )
+        self.newest = self._tracked(match.stamp, match.verdict, match.correspondences)
 
     @property
     def drift(self) -> float:
-        """Return how far off new starts may have brought the corners, in pixels of the image."""
-        return self._start.drift
+        """Return how far off new keyframes may have put the corners, in pixels of the image."""
+        return self._keyframe.drift
 
     @property
     def frame(self) -> GreyFrame:
-        """Return the last frame without doubt."""
+        """Return the last frame in which the reference was found."""
         return self._frame
 
     @property
     def lost_for_good(self) -> bool:
-        """Tell whether the reference was lost and is not looked for any more."""
+        """Tell whether the reference was lost and is no longer looked for."""
         waited = self.newest.stamp - self._frame.stamp
-        return not self.newest.found and waited > LONGEST_SEARCH
+        return not self.newest.found and waited > self._parameters.max_search_time
 
     def follow(self, frame: GreyFrame) -> Tracked:
         """Find the reference in the next frame."""
@@ -172,94 +196,105 @@ class Track:
         return self.newest
 
     def leap(self, frame: GreyFrame, guess: np.ndarray | None = None) -> bool:
-        """Go on from a later frame, if the reference can be found in it; tell whether it can.
+        """Skip to a later frame if the reference is found in it; tell whether it is.
 
-        A guess says where it may be, as a homography from the reference to the camera image.
+        A guess is a homography from the reference to the camera image, about where it may be.
         """
         if frame.image_size != self._frame.image_size:
             return False
         if guess is None:
-            found = self._find(frame)
+            tracked = self._find(frame)
         else:
-            found = self._look(frame, frame.image_to_grey @ guess, COARSEST)
-        if found.found:
-            self.newest = found
-        return found.found
+            tracked = self._look(frame, frame.image_to_grey @ guess, self._coarsest_level)
+        if tracked.found:
+            self.newest = tracked
+        return tracked.found
 
     def confirm(self, stamp: float, confidence: float) -> None:
-        """Count from a later full match that says the same."""
+        """Note that a later full match agrees: age and confidence count from it."""
         self.matched_stamp, self._confidence = stamp, confidence
 
+    @property
+    def _coarsest_level(self) -> int:
+        return self._parameters.patches.coarsest_level
+
     def _find(self, frame: GreyFrame) -> Tracked:
-        """Look for the reference from where it was seen last."""
-        flow = motion_between(self._frame, frame, self._points_in_view())
-        tracked = self._look(frame, None if flow is None else flow @ self._view, 0)
+        """Look for the reference from where it was last seen."""
+        motion = motion_between(self._frame, frame, self._points_in_view(), self._parameters.flow)
+        guess = None if motion is None else motion @ self._reference_to_grey
+        tracked = self._look(frame, guess, 0)
         if tracked.found:
             return tracked
-        # Flow fails where the light changes suddenly, patches do not.
-        unmoved = self._look(frame, self._view, COARSEST)
+        # Optical flow fails when the light changes suddenly, patches do not.
+        unmoved = self._look(frame, self._reference_to_grey, self._coarsest_level)
         return unmoved if unmoved.found else tracked
 
     def _look(self, frame: GreyFrame, guess: np.ndarray | None, level: int) -> Tracked:
-        """Align the patches with a frame, from a guess of where the reference is in it."""
+        """Align the patches with a frame from a guess, and judge the result."""
+        min_points = self._parameters.min_points
         if guess is None or not in_front(guess, self.reference_box):
             return self._lost(frame, Status.FEW_MATCHES, 'hardly any point could be followed')
-        start = self._start
-        if len(start.reference_points) < FEWEST_POINTS:
+        corners = len(self._keyframe.reference_points)
+        if corners < min_points:
             reason = (
-                f'the frame of the full match has only {len(start.reference_points)} corners to '
-                f'be followed, {FEWEST_POINTS} are needed'
+                f'the frame of the full match has only {corners} corners to be followed, '
+                f'{min_points} are needed'
             )
             return self._lost(frame, Status.FEW_MATCHES, reason)
         fit = self._fit(frame, guess, level)
-        # From a poor guess only some patches arrive; where those put the picture, more do.
-        for _ in range(MOST_SECOND_LOOKS):
-            certain = fit.share >= LEAST_CERTAIN
-            if certain or fit.view is None or not in_front(fit.view, self.reference_box):
+        # From a poor guess only some patches converge; from where those put the picture, more do.
+        for _ in range(self._parameters.max_refits):
+            guess = fit.reference_to_grey
+            certain = fit.share >= self._parameters.min_certain
+            if certain or guess is None or not in_front(guess, self.reference_box):
                 break
-            again = self._fit(frame, fit.view, COARSEST)
-            if again.seen <= fit.seen:
+            again = self._fit(frame, guess, self._coarsest_level)
+            if again.count <= fit.count:
                 break
             fit = again
-        if len(fit.agreeing) < FEWEST_POINTS:
+        if len(fit.agreeing) < min_points:
             reason = (
                 f'only {len(fit.agreeing)} points of the reference are in view, '
-                f'{FEWEST_POINTS} must be'
+                f'{min_points} must be'
             )
             return self._lost(frame, Status.FEW_MATCHES, reason)
         return self._judge(frame, fit)
 
     def _fit(self, frame: GreyFrame, guess: np.ndarray, level: int) -> Fit:
-        """Align the patches with a frame, and lay the reference where most of them agree."""
-        start = self._start
-        aligned = start.patches.align(frame, guess @ np.linalg.inv(start.reference_to_grey), level)
+        """Align the patches with a frame, and fit the homography that most of them agree with."""
+        keyframe, parameters = self._keyframe, self._parameters
+        keyframe_to_frame = guess @ np.linalg.inv(keyframe.reference_to_grey)
+        aligned = keyframe.patches.align(frame, keyframe_to_frame, level)
         in_view = np.nonzero(aligned.inside)[0]
-        in_view = in_view[np.argsort(-aligned.likeness[in_view], kind='stable')]
-        likeness, points = aligned.likeness[in_view], aligned.points[in_view]
-        reference_points = start.reference_points[in_view]
-        agreeing = likeness > LIKE
-        view, near = fit_view(reference_points[agreeing], points[agreeing], FARTHEST)
-        agreeing[agreeing] = near
+        in_view = in_view[np.argsort(-aligned.correlations[in_view], kind='stable')]
+        correlations, points = aligned.correlations[in_view], aligned.points[in_view]
+        reference_points = keyframe.reference_points[in_view]
+        agreeing = correlations > parameters.min_correlation
+        reference_to_grey, inliers = fit_homography(
+            reference_points[agreeing], points[agreeing], parameters.reprojection_error
+        )
+        agreeing[agreeing] = inliers
         correspondences = Correspondences(
             reference_points.astype(np.float32),
             warp_points(np.linalg.inv(frame.image_to_grey), points).astype(np.float32),
-            likeness.clip(0, 1),
+            correlations.clip(0, 1),
         )
-        return Fit(view, agreeing, correspondences)
+        return Fit(reference_to_grey, agreeing, correspondences)
 
     def _judge(self, frame: GreyFrame, fit: Fit) -> Tracked:
-        """Decide whether to believe where the patches put the reference."""
-        view, agreeing, correspondences = fit.view, fit.agreeing, fit.correspondences
-        seen, count = fit.seen, len(agreeing)
-        message = f'{seen} of {count} tracked points agree'
-        if view is None or seen < FEWEST_POINTS:
-            reason = f'{message}, {FEWEST_POINTS} are needed'
+        """Decide whether to accept where the patches put the reference."""
+        parameters = self._parameters
+        reference_to_grey, agreeing = fit.reference_to_grey, fit.agreeing
+        correspondences = fit.correspondences
+        message = f'{fit.count} of {len(agreeing)} tracked points agree'
+        if reference_to_grey is None or fit.count < parameters.min_points:
+            reason = f'{message}, {parameters.min_points} are needed'
             return self._lost(frame, Status.FEW_MATCHES, reason, correspondences)
-        least = max(LEAST_AGREEING, self._limits.min_inlier_ratio)
-        if seen < least * count:
-            reason = f'{message}, {least:.0%} of them are needed'
+        min_agreeing = max(parameters.min_agreeing, self._limits.min_inlier_ratio)
+        if fit.count < min_agreeing * len(agreeing):
+            reason = f'{message}, {min_agreeing:.0%} of them are needed'
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
-        reference_to_image = np.linalg.inv(frame.image_to_grey) @ view
+        reference_to_image = np.linalg.inv(frame.image_to_grey) @ reference_to_grey
         reference_to_image /= reference_to_image[2, 2]
         checks: dict[str, float] = {}
         if in_front(reference_to_image, self.reference_box):
@@ -274,35 +309,46 @@ class Track:
         evidence = Evidence(agreeing, reference_to_image, checks)
         corners = self.reference_box.corners()
         reason = implausibility(evidence, self.reference_box, self._limits) or why_too_sudden(
-            warp_points(self._view, corners),
-            warp_points(view, corners),
+            warp_points(self._reference_to_grey, corners),
+            warp_points(reference_to_grey, corners),
             frame.stamp - self._frame.stamp,
+            parameters,
         )
         if reason:
             return self._lost(frame, Status.REJECTED_GEOMETRY, reason, correspondences)
-        share_alike = self._appearance.share_alike(frame, view)
-        if share_alike < LEAST_ALIKE:
+        share_alike = self._appearance.share_alike(frame, reference_to_grey)
+        if share_alike < parameters.min_share_alike:
             reason = (
                 f'only {share_alike:.0%} of the reference still look as in the full match, '
-                f'{LEAST_ALIKE:.0%} must'
+                f'{parameters.min_share_alike:.0%} must'
             )
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
-        confidence = self._confidence_in(frame, seen, seen / count)
+        confidence = self._confidence_in(frame, fit)
         if confidence < self._limits.min_confidence:
             reason = f'confidence {confidence:.2f}, {self._limits.min_confidence:.2f} is needed'
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
-        self._frame, self._view = frame, view
+        self._frame, self._reference_to_grey = frame, reference_to_grey
         checks['share_alike'] = share_alike
-        checks['drift'] = math.hypot(self._start.drift, checks['corner_deviation'])
-        verdict = Verdict(Status.OK, message, agreeing, reference_to_image, confidence, checks)
-        self._start_anew_if_needed(checks, seen, count)
-        return Tracked(frame.stamp, verdict, correspondences, self.revision, self.matched_stamp)
+        checks['drift'] = math.hypot(self._keyframe.drift, checks['corner_deviation'])
+        verdict = Verdict(
+            status=Status.OK,
+            message=message,
+            inliers=agreeing,
+            reference_to_image=reference_to_image,
+            confidence=confidence,
+            checks=checks,
+        )
+        self._renew_keyframe_if_needed(checks, fit)
+        return self._tracked(frame.stamp, verdict, correspondences)
 
-    def _confidence_in(self, frame: GreyFrame, agreeing: int, share: float) -> float:
+    def _confidence_in(self, frame: GreyFrame, fit: Fit) -> float:
         """Return how sure it is that the reference is there: never surer than the full match."""
-        fresh = 0.5 ** ((frame.stamp - self.matched_stamp) / HALF_LIFE)
-        support = min(1.0, agreeing / PLENTY_OF_POINTS) * min(1.0, share / PLENTY_AGREEING)
-        certain = 1 - 0.5 * min(1.0, self._start.drift / MOST_DRIFT)
+        parameters = self._parameters
+        fresh = 0.5 ** ((frame.stamp - self.matched_stamp) / parameters.half_life)
+        support = min(1.0, fit.count / parameters.plenty_of_points) * min(
+            1.0, fit.share / parameters.plenty_agreeing
+        )
+        certain = 1 - 0.5 * min(1.0, self._keyframe.drift / parameters.max_drift)
         floor = min(0.5, self._confidence)
         return floor + (self._confidence - floor) * fresh * support * certain
 
@@ -313,61 +359,89 @@ class Track:
         reason: str,
         correspondences: Correspondences | None = None,
     ) -> Tracked:
-        """Return that it is not known where the reference is."""
+        """Return the answer that it is not known where the reference is, and why."""
         correspondences = correspondences or Correspondences.none()
-        nobody = np.zeros(len(correspondences), bool)
-        verdict = Verdict(status, reason, nobody)
-        return Tracked(frame.stamp, verdict, correspondences, self.revision, self.matched_stamp)
+        verdict = Verdict(status, reason, np.zeros(len(correspondences), bool))
+        return self._tracked(frame.stamp, verdict, correspondences)
+
+    def _tracked(
+        self, stamp: float, verdict: Verdict, correspondences: Correspondences
+    ) -> Tracked:
+        return Tracked(
+            stamp=stamp,
+            verdict=verdict,
+            correspondences=correspondences,
+            revision=self.revision,
+            matched_stamp=self.matched_stamp,
+        )
 
     def _points_in_view(self) -> np.ndarray:
-        """Return where the patches are in the last good frame, as far as they are inside."""
-        points = warp_points(self._view, self._start.reference_points)
+        """Return where the patches are in the last good frame, those inside it."""
+        points = warp_points(self._reference_to_grey, self._keyframe.reference_points)
         width, height = self._frame.size
         return points[((points >= 0) & (points <= (width - 1, height - 1))).all(axis=1)]
 
-    def _start_anew_if_needed(self, checks: dict[str, float], agreeing: int, count: int) -> None:
-        """Compare with this frame from now on if the start looks too different."""
-        start, frame = self._start, self._frame
+    def _renew_keyframe_if_needed(self, checks: dict[str, float], fit: Fit) -> None:
+        """Take new patches from this frame if the keyframe looks too different by now."""
+        keyframe, frame, parameters = self._keyframe, self._frame, self._parameters
+        in_view = len(fit.agreeing)
         if (
-            frame.stamp - start.frame.stamp < SHORTEST_START
-            or agreeing < LEAST_CERTAIN * count
-            or not checks['share_alike'] >= LEAST_CERTAIN
-            or checks['drift'] > MOST_DRIFT
+            frame.stamp - keyframe.frame.stamp < parameters.min_keyframe_age
+            or fit.count < parameters.min_certain * in_view
+            or not checks['share_alike'] >= parameters.min_certain
+            or checks['drift'] > parameters.max_drift
         ):
             return
-        middle = start.patches.centres.mean(axis=0, keepdims=True)
-        start_to_now = self._view @ np.linalg.inv(start.reference_to_grey)
-        scales = np.linalg.svd(jacobians_at(start_to_now, middle)[0], compute_uv=False)
-        if count >= TOO_FEW_IN_VIEW and SCALES[0] <= scales[1] and scales[0] <= SCALES[1]:
+        middle = keyframe.patches.centres.mean(axis=0, keepdims=True)
+        keyframe_to_frame = self._reference_to_grey @ np.linalg.inv(keyframe.reference_to_grey)
+        largest, smallest = np.linalg.svd(
+            jacobians_at(keyframe_to_frame, middle)[0], compute_uv=False
+        )
+        alike = parameters.min_scale <= smallest and largest <= parameters.max_scale
+        if in_view >= parameters.min_in_view and alike:
             return
-        anew = self._start_from(frame, self._view, checks['drift'])
-        if len(anew.reference_points) > count:
-            self._start = anew
+        renewed = self._keyframe_from(frame, self._reference_to_grey, checks['drift'])
+        if len(renewed.reference_points) > in_view:
+            self._keyframe = renewed
 
-    def _start_from(self, frame: GreyFrame, view: np.ndarray, drift: float) -> Start:
-        """Return the patches of a frame to compare others with."""
-        corners = choose_corners(frame, warp_points(view, self._area))
-        reference_points = warp_points(np.linalg.inv(view), corners)
-        return Start(frame, view, Patches(frame, corners), reference_points, drift)
+    def _keyframe_from(
+        self, frame: GreyFrame, reference_to_grey: np.ndarray, drift: float
+    ) -> Keyframe:
+        """Return a frame with the patches that others are compared with."""
+        area = warp_points(reference_to_grey, self._area)
+        corners = choose_corners(frame, area, self._parameters.corners)
+        return Keyframe(
+            frame=frame,
+            reference_to_grey=reference_to_grey,
+            patches=Patches(frame, corners, self._parameters.patches),
+            reference_points=warp_points(np.linalg.inv(reference_to_grey), corners),
+            drift=drift,
+        )
 
 
-def why_too_sudden(before: np.ndarray, now: np.ndarray, seconds: float) -> str:
+def why_too_sudden(
+    before: np.ndarray,
+    now: np.ndarray,
+    seconds: float,
+    parameters: TrackingParameters = DEFAULTS,
+) -> str:
     """Say that an outline changes size or shape faster than a camera moves, '' if it does not.
 
-    Where it is does not matter: a shake moves all corners alike.
+    Its position does not matter: a shake moves all corners alike.
     """
     moves = now - before
     moves = np.linalg.norm(moves - moves.mean(axis=0), axis=1)
     size = np.linalg.norm(before - before.mean(axis=0), axis=1).mean()
-    if moves.max() <= MOST_WARPED * size * max(1.0, seconds / FRAME_TIME):
+    allowed = parameters.max_distortion * size * max(1.0, seconds / parameters.frame_time)
+    if moves.max() <= allowed:
         return ''
     return 'the outline of the reference would change its size or shape all at once'
 
 
-def followed_area(match: FullMatch) -> np.ndarray:
+def followed_area(match: FullMatch, hull_scale: float) -> np.ndarray:
     """Return the part of the reference in which points are followed, as a convex polygon.
 
-    Where the full match saw none, the reference may be hidden, or not as flat as the rest.
+    Where the full match has no inliers, the reference may be hidden or not as flat as the rest.
     """
     outline = match.reference_box.corners().astype(np.float32)
     points = match.correspondences.reference_points[match.verdict.inliers]
@@ -375,6 +449,6 @@ def followed_area(match: FullMatch) -> np.ndarray:
         return outline
     hull = cv2.convexHull(points.astype(np.float32))[:, 0]
     middle = hull.mean(axis=0)
-    hull = middle + WIDER_HULL * (hull - middle)
+    hull = middle + hull_scale * (hull - middle)
     area, common = cv2.intersectConvexConvex(hull, outline)
     return common[:, 0] if area > 0 else outline

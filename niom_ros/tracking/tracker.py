@@ -2,44 +2,58 @@
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
 
 from niom_ros.core.settings import Limits
 from niom_ros.matching.geometry import relative_corner_error, Status, Verdict
-from niom_ros.tracking.frames import grey_frame, GreyFrame, History
-from niom_ros.tracking.track import FullMatch, Track, Tracked
+from niom_ros.tracking.frames import grey_frame, GreyFrame, History, HistoryParameters
+from niom_ros.tracking.track import FullMatch, Track, Tracked, TrackingParameters
 
-MOST_REFUSALS = 3  # full matches in a row that do not find what is tracked
-LONGEST_REFUSAL = 5.0  # seconds from the first of them, if there was a second
-MOST_REMEMBERED = 512  # tracked frames whose view is kept, to compare full matches with
-AGREEMENT = 0.05  # of the outline's size: full match and track mean the same place
-FEW_FRAMES = 2  # that may be caught up with while others wait
+
+@dataclass(frozen=True)
+class TrackerParameters:
+    """When full matches confirm or end a track, and how each track follows."""
+
+    max_misses: int = 3  # full matches in a row that do not find what is tracked
+    max_miss_time: float = 5.0  # seconds since the first of them, if there was a second
+    max_remembered: int = 512  # tracked frames whose homography is kept, to check full matches
+    max_disagreement: float = 0.05  # of the outline's size between a full match and the track
+    max_frames_locked: int = 2  # caught up with while the camera waits for the lock
+
+    history: HistoryParameters = field(default_factory=HistoryParameters)
+    tracking: TrackingParameters = field(default_factory=TrackingParameters)
+
+
+DEFAULTS = TrackerParameters()
 
 
 class Tracker:
     """Knows where a reference is in each camera frame, from full matches of a few of them.
 
-    `follow` takes each frame, in the order of their stamps. `matched` and `not_found` take what a
-    full match says about one of these frames, also when it was followed long ago; another thread
-    may call them meanwhile. The answers of one tracker are about one reference at a time.
+    `follow` takes every frame, in the order of their stamps. `matched` and `not_found` take the
+    result of a full match of one of these frames, even if it was followed long ago; another thread
+    may call them at any time. A tracker follows one reference at a time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parameters: TrackerParameters = DEFAULTS) -> None:
         """Start without knowing anything."""
-        self.limits = Limits()  # as full matches have them, for tracks that begin from now on
+        self.limits = Limits()  # those of full matches, for tracks that begin from now on
+        self._parameters = parameters
         self._lock = Lock()
-        self._history = History()
-        self._views: deque[tuple[float, np.ndarray]] = deque(maxlen=MOST_REMEMBERED)
+        self._history = History(parameters.history)
+        # Stamps and reference_to_image of tracked frames.
+        self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=parameters.max_remembered)
         self._track: Track | None = None
         self._why_not = 'no full match has found a reference yet'
-        self._refusals: list[float] = []  # stamps of full matches in a row that found nothing
-        self._beginnings = 0  # how often all was forgotten
+        self._misses: list[float] = []  # stamps of full matches in a row that found nothing
+        self._resets = 0  # how often everything was forgotten
 
     def follow(self, image: np.ndarray, stamp: float) -> Tracked:
         """Say where the reference is in the next RGB frame, taken at `stamp` in seconds."""
-        frame = grey_frame(image, stamp)
+        frame = grey_frame(image, stamp, self._parameters.tracking.frames)
         with self._lock:
             before = self._history.newest
             if before is not None and before.stamp >= stamp:
@@ -52,64 +66,65 @@ class Tracker:
             return self._answer(stamp)
 
     def matched(self, match: FullMatch) -> Tracked:
-        """Take over where a full match found the reference, carried on to the newest frame.
+        """Follow the reference from where a full match found it, up to the newest frame.
 
-        Returns the answer for that frame.
+        Returns the answer for the newest frame.
         """
         with self._lock:
-            beginning, former = self._beginnings, self._track
+            resets, former = self._resets, self._track
             if former is not None and match.stamp <= former.matched_stamp:
                 return self._answer(match.stamp)
             expected = self._expected(match)
-        track = Track(match, self.limits)
+        track = Track(match, self.limits, self._parameters.tracking)
         while True:
             with self._lock:
-                if beginning != self._beginnings:
+                if resets != self._resets:
                     return self._answer(match.stamp)
                 frames = self._history.after(track.newest.stamp)
-                if len(frames) <= FEW_FRAMES or track.lost_for_good:
+                if len(frames) <= self._parameters.max_frames_locked or track.lost_for_good:
                     catch_up(track, frames, expected)
                     self._replace(track, match)
                     return self._answer(match.stamp)
-            # Without the lock: the camera does not wait until this is done.
+            # Without the lock, so that the camera does not wait for this.
             catch_up(track, frames, expected)
 
     def not_found(self, stamp: float) -> None:
         """Note that a full match of a frame did not find the reference.
 
-        Once may be chance; if it happens again and again, the track is not believed any more.
+        Once may be chance; if it happens repeatedly, the track is given up.
         """
         with self._lock:
             self._history.forget_until(stamp)
             track = self._track
             if track is None or track.lost_for_good or stamp <= track.matched_stamp:
                 return
-            self._refusals.append(stamp)
-            count, seconds = len(self._refusals), stamp - self._refusals[0]
-            if count >= MOST_REFUSALS or (count > 1 and seconds >= LONGEST_REFUSAL):
+            self._misses.append(stamp)
+            count, seconds = len(self._misses), stamp - self._misses[0]
+            too_long = count > 1 and seconds >= self._parameters.max_miss_time
+            if count >= self._parameters.max_misses or too_long:
                 self._give_up(f'{count} full matches in a row did not find the reference')
 
     def forget(self, reason: str = 'no full match has found a reference yet') -> None:
-        """Start anew, for example with another reference."""
+        """Forget everything, for example because another reference is sought."""
         with self._lock:
             self._forget(reason)
 
     def _forget(self, reason: str) -> None:
-        self._beginnings += 1
+        self._resets += 1
         self._history.clear()
         self._give_up(reason)
 
     def _give_up(self, reason: str) -> None:
         self._track, self._why_not = None, reason
-        self._views.clear()
-        self._refusals.clear()
+        self._past.clear()
+        self._misses.clear()
 
     def _remember(self, tracked: Tracked) -> None:
         if tracked.verdict.reference_to_image is not None:
-            self._views.append((tracked.stamp, tracked.verdict.reference_to_image))
+            self._past.append((tracked.stamp, tracked.verdict.reference_to_image))
 
     def _answer(self, stamp: float) -> Tracked:
-        """Return what is known of the newest frame; this is its stamp unless there are newer."""
+        """Return what is known about the newest frame, or about `stamp` if there is none newer."""
         if self._track is not None:
             return self._track.newest
         newest = self._history.newest
@@ -118,44 +133,45 @@ class Tracker:
         return Tracked(stamp, nothing)
 
     def _expected(self, match: FullMatch) -> np.ndarray | None:
-        """Return where the track has the reference now, if the full match agrees with it."""
+        """Return where the track sees the reference now, if the full match agrees with it."""
         if self._track is None or not self._agrees(match):
             return None
         return self._track.newest.verdict.reference_to_image
 
     def _agrees(self, match: FullMatch) -> bool:
-        """Tell whether the track had the reference where a full match of that frame has it."""
+        """Tell whether the track saw the reference where a full match of that frame found it."""
         found = match.verdict.reference_to_image
-        view = next((view for stamp, view in self._views if stamp == match.stamp), None)
+        tracked = next((past for stamp, past in self._past if stamp == match.stamp), None)
         track = self._track
-        if found is None or view is None or track is None:
+        if found is None or tracked is None or track is None:
             return False
         if match.revision != track.revision or match.reference_box != track.reference_box:
             return False
-        return relative_corner_error(view, found, match.reference_box) <= AGREEMENT
+        error = relative_corner_error(tracked, found, match.reference_box)
+        return error <= self._parameters.max_disagreement
 
     def _replace(self, track: Track, match: FullMatch) -> None:
         """Go on with the track of a new full match."""
         former = self._track
         confirmed = former is not None and former.newest.found and self._agrees(match)
-        self._refusals.clear()
+        self._misses.clear()
         self._history.forget_until(match.stamp)
         if former is not None and confirmed and not track.newest.found:
-            # Both say the same, only the way from the full match to now was not found.
+            # Both agree, only the full match could not be carried on to the newest frame.
             former.confirm(match.stamp, match.verdict.confidence)
             return
         if self._history.newest is None:
             self._history.add(track.frame)
         if not confirmed:
-            self._views.clear()
+            self._past.clear()
         self._track = track
         self._remember(track.newest)
 
 
 def catch_up(track: Track, frames: Sequence[GreyFrame], expected: np.ndarray | None) -> None:
-    """Carry a track on to the last of some frames, in leaps that are as long as possible.
+    """Carry a track on to the last of some frames, in leaps as long as possible.
 
-    `expected` is about where another track has the reference in the last frame.
+    `expected` is where another track sees the reference in the last frame.
     """
     if frames and expected is not None and track.leap(frames[-1], expected):
         return

@@ -1,18 +1,31 @@
 """What on a page is written about the object, rather than the object itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from niom_ros.images.pages.arrows import find_dimensions
-from niom_ros.images.pages.centre_lines import find_centre_lines
+from niom_ros.images.pages.arrows import DimensionParameters, find_dimensions
+from niom_ros.images.pages.centre_lines import CentreLineParameters, find_centre_lines
 from niom_ros.images.pages.line_work import Kind, Piece
-from niom_ros.images.pages.sheet import find_sheet
-from niom_ros.images.pages.texts import find_drawn_texts
+from niom_ros.images.pages.sheet import find_sheet, SheetParameters
+from niom_ros.images.pages.texts import DrawnTextParameters, find_drawn_texts
 
-MOST_PIECES = 20_000  # that are told apart; of a page with more only texts are left out
-WHOLE_PAGE = 0.5  # of the page: an image that covers more is a scan of it
+
+@dataclass(frozen=True)
+class AnnotationParameters:
+    """How annotations are distinguished from the object."""
+
+    max_pieces: int = 20_000  # on a page with more, only texts are left out
+    scan: float = 0.5  # of the page: an image that covers more is a scan of it
+    min_extent: float = 0.002  # of the longer side: a smaller piece is a speck
+    dimensions: DimensionParameters = field(default_factory=DimensionParameters)
+    texts: DrawnTextParameters = field(default_factory=DrawnTextParameters)
+    centre_lines: CentreLineParameters = field(default_factory=CentreLineParameters)
+    sheet: SheetParameters = field(default_factory=SheetParameters)
+
+
+DEFAULTS = AnnotationParameters()
 
 
 @dataclass(frozen=True)
@@ -24,42 +37,48 @@ class Annotations:
     advice: tuple[str, ...] = ()
 
 
-def find_annotations(pieces: Sequence[Piece], page: tuple[float, float]) -> Annotations:
+def find_annotations(
+    pieces: Sequence[Piece], page: tuple[float, float], parameters: AnnotationParameters = DEFAULTS
+) -> Annotations:
     """Tell annotations from the object; the page's longer side is 1.
 
     If nothing would be left, nothing is left out.
     """
     texts = {index for index, piece in enumerate(pieces) if piece.kind is Kind.TEXT}
     advice: list[str] = []
-    if covered_by_images(pieces) > WHOLE_PAGE * page[0] * page[1]:
+    if covered_by_images(pieces) > parameters.scan * page[0] * page[1]:
         advice.append(
             'is a scan or a photo, on which texts and lines are not told apart: give a region or '
             'a mask'
         )
-    if len(pieces) > MOST_PIECES:
+    if len(pieces) > parameters.max_pieces:
         advice.append(
             f'has {len(pieces)} lines, too many to tell dimension lines and frame from the '
             'object: give a region or a mask'
         )
         found, said = texts, counted(len(texts), 'text')
     else:
-        found, said, doubts = annotations_among(pieces, texts, page)
+        found, said, doubts = annotations_among(pieces, texts, page, parameters)
         advice += doubts
-    if found and not any(shows_something(p) for i, p in enumerate(pieces) if i not in found):
+    kept = (piece for index, piece in enumerate(pieces) if index not in found)
+    if found and not any(shows_something(piece, parameters.min_extent) for piece in kept):
         advice.append(f'would be empty without {said}: they were kept')
         return Annotations(frozenset(), '', tuple(advice))
     return Annotations(frozenset(found), said, tuple(advice))
 
 
 def annotations_among(
-    pieces: Sequence[Piece], texts: set[int], page: tuple[float, float]
+    pieces: Sequence[Piece],
+    texts: set[int],
+    page: tuple[float, float],
+    parameters: AnnotationParameters = DEFAULTS,
 ) -> tuple[set[int], str, list[str]]:
-    """Return which pieces are annotations, how to say that, and what is doubtful."""
+    """Return which pieces are annotations, a text that lists them, and what is doubtful."""
     text_boxes = boxes_of([pieces[index].box for index in texts])
-    # Texts tell leaders from edges, and arrow heads must not be taken for letters.
-    clear = find_dimensions(pieces, text_boxes)
+    # Texts tell leaders from edges, and arrow heads must not be mistaken for letters.
+    clear = find_dimensions(pieces, text_boxes, parameters.dimensions)
     pointing = {index for dimension in clear for index in dimension.pieces}
-    drawn = find_drawn_texts(pieces, texts | pointing)
+    drawn = find_drawn_texts(pieces, texts | pointing, parameters.texts)
     lettering = {index for text in drawn for index in text.pieces}
     if drawn:
         text_boxes = np.vstack([text_boxes, boxes_of([text.box for text in drawn])])
@@ -67,11 +86,15 @@ def annotations_among(
             piece if index not in lettering else as_text(piece)
             for index, piece in enumerate(pieces)
         ]
-        clear = find_dimensions(unlettered, text_boxes)
+        clear = find_dimensions(unlettered, text_boxes, parameters.dimensions)
         pointing = {index for dimension in clear for index in dimension.pieces}
-    centres = find_centre_lines(pieces, texts | lettering | pointing)
+    centres = find_centre_lines(pieces, texts | lettering | pointing, parameters.centre_lines)
     sheet = find_sheet(
-        pieces, text_boxes, [(dimension.pieces, dimension.tips) for dimension in clear], page
+        pieces,
+        text_boxes,
+        [(dimension.pieces, dimension.tips) for dimension in clear],
+        page,
+        parameters.sheet,
     )
     blocks = {index for block in sheet.blocks for index in block}
     said = [
@@ -93,7 +116,7 @@ def annotations_among(
 
 
 def as_text(piece: Piece) -> Piece:
-    """Return a part of a drawn letter as what it is."""
+    """Return a piece of a drawn letter as text."""
     return Piece(piece.points, Kind.TEXT)
 
 
@@ -115,6 +138,6 @@ def covered_by_images(pieces: Sequence[Piece]) -> float:
     return max(areas, default=0.0)
 
 
-def shows_something(piece: Piece) -> bool:
+def shows_something(piece: Piece, min_extent: float) -> bool:
     """Tell whether a piece is more than a speck."""
-    return piece.kind is not Kind.TEXT and piece.extent > 0.002
+    return piece.kind is not Kind.TEXT and piece.extent > min_extent

@@ -1,7 +1,7 @@
 """Dimension lines, leaders and extension lines among the lines of a page.
 
-What gives a dimension line away is what it ends in: arrow heads, filled, outlined or of two
-strokes, or oblique ticks. All lengths are fractions of the longer side of the page.
+A dimension line is recognised by its ends: arrow heads, filled, outlined or of two strokes, or
+oblique ticks. All lengths are fractions of the longer side of the page.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,16 +13,26 @@ from scipy.spatial import cKDTree
 
 from niom_ros.images.pages.line_work import Kind, Piece
 
-SHORTEST_HEAD, LONGEST_HEAD = 0.002, 0.05
-LONGEST_HEAD_ON_LINE = 0.45  # of the length of its line
-TOUCH = 0.0015  # what is closer than this meets on paper
-ALONG = np.cos(np.radians(12))
-LONGEST_OVERRUN = 0.02  # of an extension line beyond the dimension line
-LONGEST_TICK_OVERRUN = 0.006  # of a dimension line beyond its ticks
-MOST_HALVES = 500  # lines with one head among which those are sought that continue each other
-LEAST_ACROSS = np.cos(np.radians(50))  # between an extension line and its dimension line
-LONGEST_SHELF = 0.12  # of the line below the text of a leader
-REACH_OF_TEXT = 3.0  # heights of a text from its box to the line it belongs to
+
+@dataclass(frozen=True)
+class DimensionParameters:
+    """What counts as an arrow head, a tick, an extension line or a leader."""
+
+    min_head: float = 0.002
+    max_head: float = 0.05
+    max_head_on_line: float = 0.45  # of the length of its line
+    touch: float = 0.0015  # ends that are closer than this meet on paper
+    min_parallel: float = float(np.cos(np.radians(12)))  # cosine between parallel lines
+    max_overrun: float = 0.02  # of an extension line beyond the dimension line
+    max_tick_overrun: float = 0.006  # of a dimension line beyond its ticks
+    max_halves: int = 500  # lines with one head that are compared with each other
+    # Cosine between an extension line and its dimension line: at least 50 degrees apart.
+    max_extension_cosine: float = float(np.cos(np.radians(50)))
+    max_shelf: float = 0.12  # length of the line below the text of a leader
+    text_reach: float = 3.0  # text heights between a text and the line it belongs to
+
+
+DEFAULTS = DimensionParameters()
 
 
 @dataclass(frozen=True)
@@ -48,23 +58,25 @@ class Dimension:
     tips: np.ndarray  # n x 2
 
 
-def find_dimensions(pieces: Sequence[Piece], text_boxes: np.ndarray) -> list[Dimension]:
+def find_dimensions(
+    pieces: Sequence[Piece], text_boxes: np.ndarray, parameters: DimensionParameters = DEFAULTS
+) -> list[Dimension]:
     """Return the dimension lines and leaders of a page, with heads and extension lines.
 
     A line needs two heads, or one and a text (boxes: n x 4) at its other end, or one and a line in
     its continuation that has the other.
     """
-    lines = open_lines(pieces)
+    lines = open_lines(pieces, parameters.min_head)
     if not lines:
         return []
-    heads = arrow_heads(pieces)
-    held = heads_of_lines(pieces, lines, heads)
-    ticked = ticks_of_lines(pieces, lines)
+    heads = arrow_heads(pieces, parameters)
+    held = heads_of_lines(pieces, lines, heads, parameters)
+    ticked = ticks_of_lines(pieces, lines, parameters)
     found = []
     single = []
     for line in lines:
         ends = held.get(line, []) + marked_ends(pieces[line])
-        if len(distinct_tips(ends)) >= 2:
+        if len(distinct_tips(ends, parameters.touch)) >= 2:
             found.append((line, ends))
         elif line in ticked:
             found.append((line, ticked[line]))
@@ -73,27 +85,28 @@ def find_dimensions(pieces: Sequence[Piece], text_boxes: np.ndarray) -> list[Dim
     found += [
         (line, ends)
         for line, ends in single
-        if text_at_the_other_end(pieces[line], ends[0], text_boxes)
+        if near_text(other_end(pieces[line], ends[0].tip), text_boxes, parameters.text_reach)
         or any(
-            other != line and continues(pieces[line], ends[0], pieces[other], others[0])
-            for other, others in single[:MOST_HALVES]
+            other != line
+            and continues(pieces[line], ends[0], pieces[other], others[0], parameters.touch)
+            for other, others in single[: parameters.max_halves]
         )
     ]
     taken = {index for line, ends in found for index in (line, *members(ends))}
-    free = FreeEnds(pieces, taken)
+    free = FreeEnds(pieces, taken, parameters.touch)
     others = [line for line in lines if line not in taken and pieces[line].is_straight]
     boxes = np.array([pieces[other].box for other in others]).reshape(-1, 4)
     dimensions = []
     for line, ends in found:
         own = {line, *members(ends)}
-        tips = distinct_tips(ends)
+        tips = distinct_tips(ends, parameters.touch)
         for tip in tips:
-            near = [others[which] for which in boxes_around(tip, boxes)]
-            own |= extension_lines(pieces, line, tip, near, free)
+            near = [others[which] for which in boxes_around(tip, boxes, parameters.touch)]
+            own |= extension_lines(pieces, line, tip, near, free, parameters)
         if len(tips) == 1:
             end = other_end(pieces[line], tips[0])
-            near = [others[which] for which in boxes_around(end, boxes)]
-            own |= shelf(pieces, end, near, free, text_boxes)
+            near = [others[which] for which in boxes_around(end, boxes, parameters.touch)]
+            own |= shelf(pieces, end, near, free, text_boxes, parameters)
         dimensions.append(Dimension(line, frozenset(own), np.array(tips)))
     return dimensions
 
@@ -103,7 +116,7 @@ def members(heads: Iterable[Head]) -> list[int]:
     return [index for head in heads for index in head.pieces]
 
 
-def open_lines(pieces: Sequence[Piece]) -> list[int]:
+def open_lines(pieces: Sequence[Piece], min_extent: float) -> list[int]:
     """Return which pieces are lines or curves with two ends."""
     return [
         index
@@ -114,42 +127,43 @@ def open_lines(pieces: Sequence[Piece]) -> list[int]:
         and not piece.closed
         and not piece.dash_pattern
         and len(piece.points) > 1
-        and piece.extent > SHORTEST_HEAD
+        and piece.extent > min_extent
     ]
 
 
 # Arrow heads
 
 
-def arrow_heads(pieces: Sequence[Piece]) -> list[Head]:
-    """Return all that may be an arrow head; whether it is one, its line tells."""
+def arrow_heads(pieces: Sequence[Piece], parameters: DimensionParameters = DEFAULTS) -> list[Head]:
+    """Return all that may be an arrow head; whether it is one, its line decides."""
+    smallest = parameters.min_head
     heads = []
     short = []
     for index, piece in enumerate(pieces):
-        if piece.kind is not Kind.LINES or not SHORTEST_HEAD <= piece.extent <= LONGEST_HEAD:
+        if piece.kind is not Kind.LINES or not smallest <= piece.extent <= parameters.max_head:
             continue
         if len(piece.points) > 20 or piece.dash_pattern:
             continue
         corners = piece.corners
         if (piece.closed or piece.filled) and len(corners) in (3, 4):
-            head = closed_head(index, corners)
+            head = closed_head(index, corners, smallest)
         elif piece.line_width and len(corners) == 3:
-            head = bent_head(index, corners)
+            head = head_between(index, corners[1], corners[0], corners[2], smallest)
         else:
             head = None
             if piece.is_straight:
                 short.append(index)
         if head is not None:
             heads.append(head)
-    return heads + heads_of_two_strokes(pieces, short)
+    return heads + heads_of_two_strokes(pieces, short, parameters)
 
 
-def closed_head(index: int, corners: np.ndarray) -> Head | None:
+def closed_head(index: int, corners: np.ndarray, min_length: float) -> Head | None:
     """Return a triangle, or one with a notch in its base, as an arrow head."""
     best = None
     for tip in range(len(corners)):
         left, right = corners[tip - 1], corners[(tip + 1) % len(corners)]
-        head = head_between(index, corners[tip], left, right)
+        head = head_between(index, corners[tip], left, right, min_length)
         if head is None:
             continue
         if len(corners) == 4:
@@ -163,32 +177,32 @@ def closed_head(index: int, corners: np.ndarray) -> Head | None:
     return best
 
 
-def bent_head(index: int, corners: np.ndarray) -> Head | None:
-    """Return a bent line as an arrow head."""
-    return head_between(index, corners[1], corners[0], corners[2])
-
-
-def head_between(index: int, tip: np.ndarray, left: np.ndarray, right: np.ndarray) -> Head | None:
+def head_between(
+    index: int, tip: np.ndarray, left: np.ndarray, right: np.ndarray, min_length: float
+) -> Head | None:
     """Return the head of two legs that are alike and not too far apart."""
     legs = np.linalg.norm([left - tip, right - tip], axis=1)
     back = (left + right) / 2
     length, half_base = np.linalg.norm(tip - back), np.linalg.norm(left - right) / 2
     alike = abs(legs[0] - legs[1]) < 0.15 * legs.max()
-    if not alike or not 0.05 * length < half_base < length or length < 0.7 * SHORTEST_HEAD:
+    if not alike or not 0.05 * length < half_base < length or length < 0.7 * min_length:
         return None
     return Head((index,), tip, back)
 
 
-def heads_of_two_strokes(pieces: Sequence[Piece], short: Sequence[int]) -> list[Head]:
-    """Return what two short strokes make that share an end."""
+def heads_of_two_strokes(
+    pieces: Sequence[Piece], short: Sequence[int], parameters: DimensionParameters = DEFAULTS
+) -> list[Head]:
+    """Return the heads that two short strokes with a common end make."""
     if len(short) < 2:
         return []
     ends = np.concatenate([pieces[index].corners for index in short])
     heads = []
-    for first, second in cKDTree(ends).query_pairs(TOUCH / 3):
+    for first, second in cKDTree(ends).query_pairs(parameters.touch / 3):
         a, b = short[first // 2], short[second // 2]
         if a != b:
-            head = head_between(a, ends[first], ends[first ^ 1], ends[second ^ 1])
+            tips = ends[first], ends[first ^ 1], ends[second ^ 1]
+            head = head_between(a, *tips, parameters.min_head)
             if head is not None:
                 heads.append(Head((a, b), head.tip, head.back))
     return heads
@@ -201,7 +215,10 @@ def marked_ends(piece: Piece) -> list[Head]:
 
 
 def heads_of_lines(
-    pieces: Sequence[Piece], lines: Sequence[int], heads: Sequence[Head]
+    pieces: Sequence[Piece],
+    lines: Sequence[int],
+    heads: Sequence[Head],
+    parameters: DimensionParameters = DEFAULTS,
 ) -> dict[int, list[Head]]:
     """Return the heads that lie on each line, along it."""
     starts = np.array([pieces[line].points[0] for line in lines])
@@ -215,15 +232,15 @@ def heads_of_lines(
         pointing = (head.tip - head.back) / head.length
         middle = (head.tip + head.back) / 2
         along = ((middle - starts) * directions).sum(axis=1)
-        near = straight & (np.abs(directions @ pointing) > ALONG)
+        near = straight & (np.abs(directions @ pointing) > parameters.min_parallel)
         near &= (along > -head.length) & (along < lengths + head.length)
-        near &= head.length < LONGEST_HEAD_ON_LINE * lengths
+        near &= head.length < parameters.max_head_on_line * lengths
         for place in (head.tip, head.back):
             offsets = place - starts
             aside = directions[:, 0] * offsets[:, 1] - directions[:, 1] * offsets[:, 0]
             near &= np.abs(aside) < 0.2 * head.length
         chosen = {lines[int(which)] for which in np.flatnonzero(near)}
-        for end in tree.query_ball_point(middle, 0.8 * head.length + TOUCH):
+        for end in tree.query_ball_point(middle, 0.8 * head.length + parameters.touch):
             which, at_stop = end % len(lines), end >= len(lines)
             if not straight[which] and curve_ends_along(pieces[lines[which]], at_stop, head):
                 chosen.add(lines[which])
@@ -245,11 +262,11 @@ def curve_ends_along(piece: Piece, at_stop: bool, head: Head) -> bool:
     return bool(cosine > np.cos(np.radians(25)))
 
 
-def distinct_tips(heads: Iterable[Head]) -> list[np.ndarray]:
+def distinct_tips(heads: Iterable[Head], touch: float) -> list[np.ndarray]:
     """Return the places of heads; one may be drawn twice, filled and as an outline."""
     tips: list[np.ndarray] = []
     for head in heads:
-        if all(np.linalg.norm(head.tip - tip) > max(TOUCH, head.length) for tip in tips):
+        if all(np.linalg.norm(head.tip - tip) > max(touch, head.length) for tip in tips):
             tips.append(head.tip)
     return tips
 
@@ -257,20 +274,22 @@ def distinct_tips(heads: Iterable[Head]) -> list[np.ndarray]:
 # Ticks
 
 
-def ticks_of_lines(pieces: Sequence[Piece], lines: Sequence[int]) -> dict[int, list[Head]]:
-    """Return for each line with oblique ticks across both its ends those ticks."""
+def ticks_of_lines(
+    pieces: Sequence[Piece], lines: Sequence[int], parameters: DimensionParameters = DEFAULTS
+) -> dict[int, list[Head]]:
+    """Return the ticks of each line that has oblique ones across both ends."""
     straight = [line for line in lines if pieces[line].is_straight]
     ends = np.array([pieces[line].corners for line in straight]).reshape(-1, 2, 2)
     lengths = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
     directions = (ends[:, 1] - ends[:, 0]) / lengths[:, None]
     middles = ends.mean(axis=1)
-    short = np.flatnonzero(lengths < LONGEST_HEAD)
+    short = np.flatnonzero(lengths < parameters.max_head)
     if not len(short):
         return {}
     tree = cKDTree(middles[short])
     at_ends: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
     for side in (0, 1):
-        near = tree.query_ball_point(ends[:, side], LONGEST_TICK_OVERRUN)
+        near = tree.query_ball_point(ends[:, side], parameters.max_tick_overrun)
         line = np.repeat(np.arange(len(straight)), [len(found) for found in near])
         tick = short[np.concatenate([np.array(found, int) for found in near])]
         slope = np.abs((directions[line] * directions[tick]).sum(axis=1))
@@ -283,7 +302,7 @@ def ticks_of_lines(pieces: Sequence[Piece], lines: Sequence[int]) -> dict[int, l
     found = {}
     for one in at_ends[0].keys() & at_ends[1].keys():
         for first, second in product(at_ends[0][one], at_ends[1][one]):
-            parallel = abs(directions[first] @ directions[second]) > ALONG
+            parallel = abs(directions[first] @ directions[second]) > parameters.min_parallel
             alike = abs(lengths[first] - lengths[second]) < 0.1 * lengths[first]
             if first != second and parallel and alike:
                 found[straight[one]] = [
@@ -296,50 +315,46 @@ def ticks_of_lines(pieces: Sequence[Piece], lines: Sequence[int]) -> dict[int, l
 # What belongs to a dimension line
 
 
-def text_at_the_other_end(piece: Piece, head: Head, text_boxes: np.ndarray) -> bool:
-    """Tell whether a text stands where a line ends that has a head on one side only."""
-    return near_text(other_end(piece, head.tip), text_boxes)
-
-
 def other_end(piece: Piece, tip: np.ndarray) -> np.ndarray:
     """Return the end of a line that is farther from a place."""
     return max(piece.points[0], piece.points[-1], key=lambda end: float(np.linalg.norm(end - tip)))
 
 
-def near_text(place: np.ndarray, text_boxes: np.ndarray) -> bool:
+def near_text(place: np.ndarray, text_boxes: np.ndarray, reach: float) -> bool:
     """Tell whether a text is close to a place."""
     if not len(text_boxes):
         return False
     sizes = text_boxes[:, 2:] - text_boxes[:, :2]
     heights = sizes.min(axis=1)
     away = np.maximum(text_boxes[:, :2] - place, place - text_boxes[:, 2:]).max(axis=1)
-    return bool((away < REACH_OF_TEXT * heights).any())
+    return bool((away < reach * heights).any())
 
 
-def continues(piece: Piece, head: Head, other: Piece, other_head: Head) -> bool:
-    """Tell whether two lines are the halves of one dimension line: with heads away or facing."""
+def continues(piece: Piece, head: Head, other: Piece, other_head: Head, touch: float) -> bool:
+    """Tell whether two lines are halves of one dimension line, their heads apart or facing."""
     if not (piece.is_straight and other.is_straight):
         return False
     between = other_head.tip - head.tip
     distance = float(np.linalg.norm(between))
-    if distance < TOUCH:
+    if distance < touch:
         return False
     axis = between / distance
     ends = np.concatenate([piece.corners, other.corners]) - head.tip
     aside = np.abs(axis[0] * ends[:, 1] - axis[1] * ends[:, 0])
     facing = (head.tip - head.back) @ axis * ((other_head.tip - other_head.back) @ axis)
-    return bool(aside.max() < TOUCH and facing < 0)
+    return bool(aside.max() < touch and facing < 0)
 
 
 class FreeEnds:
     """Tells where lines end without meeting another line."""
 
-    def __init__(self, pieces: Sequence[Piece], taken: set[int]) -> None:
-        """Look at all lines but those taken, which are known to be annotation."""
+    def __init__(self, pieces: Sequence[Piece], taken: set[int], touch: float) -> None:
+        """Look at all lines except those taken, which are known to be annotations."""
+        self._touch = touch
         spots, owners = [], []
         for index, piece in enumerate(pieces):
             if piece.kind is Kind.LINES and index not in taken and not piece.dash_pattern:
-                dense = densified(piece)
+                dense = densified(piece, touch)
                 spots.append(dense)
                 owners.append(np.full(len(dense), index))
         self._owners = np.concatenate(owners) if owners else np.zeros(0, int)
@@ -349,36 +364,41 @@ class FreeEnds:
         """Tell whether an end of a line meets nothing else."""
         if self._tree is None:
             return True
-        near = self._tree.query_ball_point(end, TOUCH)
+        near = self._tree.query_ball_point(end, self._touch)
         return bool((self._owners[near] == own).all())
 
 
-def densified(piece: Piece) -> np.ndarray:
+def densified(piece: Piece, touch: float) -> np.ndarray:
     """Return points along a line, closer to each other than what counts as touching."""
     points = piece.points
     if piece.closed:
         points = np.vstack([points, points[:1]])
     steps = np.diff(points, axis=0)
     lengths = np.linalg.norm(steps, axis=1)
-    counts = np.minimum(2000, (lengths / TOUCH).astype(int) + 1)
+    counts = np.minimum(2000, (lengths / touch).astype(int) + 1)
     which = np.repeat(np.arange(len(steps)), counts)
     within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
     dense = points[which] + steps[which] * (within / counts[which])[:, None]
     return np.concatenate([dense, points[-1:]])
 
 
-def boxes_around(place: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+def boxes_around(place: np.ndarray, boxes: np.ndarray, touch: float) -> np.ndarray:
     """Return which boxes (n x 4) a place is in, or touches."""
-    inside = (boxes[:, :2] - TOUCH < place) & (place < boxes[:, 2:] + TOUCH)
+    inside = (boxes[:, :2] - touch < place) & (place < boxes[:, 2:] + touch)
     return np.flatnonzero(inside.all(axis=1))
 
 
 def extension_lines(
-    pieces: Sequence[Piece], line: int, tip: np.ndarray, near: Sequence[int], free: FreeEnds
+    pieces: Sequence[Piece],
+    line: int,
+    tip: np.ndarray,
+    near: Sequence[int],
+    free: FreeEnds,
+    parameters: DimensionParameters = DEFAULTS,
 ) -> set[int]:
     """Return the lines that lead from the object to a tip of a dimension line.
 
-    They cross it close to their end, which meets nothing; an edge of the object ends in another.
+    They cross it close to their end, which is free; an edge of the object ends at another edge.
     """
     found = set()
     direction = direction_at(pieces[line], tip)
@@ -391,9 +411,9 @@ def extension_lines(
         overrun, end = min((along, 0), (length - along, 1))
         if (
             piece.line_width < 1.5 * pieces[line].line_width
-            and abs(cross(axis, tip - start)) < TOUCH
-            and -TOUCH < overrun < min(LONGEST_OVERRUN, 0.5 * length)
-            and abs(axis @ direction) < LEAST_ACROSS
+            and abs(cross(axis, tip - start)) < parameters.touch
+            and -parameters.touch < overrun < min(parameters.max_overrun, 0.5 * length)
+            and abs(axis @ direction) < parameters.max_extension_cosine
             and free.is_free((start, stop)[end], index)
         ):
             found.add(index)
@@ -414,6 +434,7 @@ def shelf(
     near: Sequence[int],
     free: FreeEnds,
     text_boxes: np.ndarray,
+    parameters: DimensionParameters = DEFAULTS,
 ) -> set[int]:
     """Return the line below the text to which a leader leads, if it is a line of its own."""
     found = set()
@@ -422,10 +443,10 @@ def shelf(
         away = np.linalg.norm(ends - end, axis=1)
         far = ends[int(away.argmax())]
         if (
-            away.min() < TOUCH
-            and away.max() < LONGEST_SHELF
+            away.min() < parameters.touch
+            and away.max() < parameters.max_shelf
             and free.is_free(far, index)
-            and near_text((end + far) / 2, text_boxes)
+            and near_text((end + far) / 2, text_boxes, parameters.text_reach)
         ):
             found.add(index)
     return found

@@ -1,4 +1,4 @@
-"""The process in which a page is read, so that no file can stop or fill the one that asked.
+"""The process in which a page is read, so that no file can stop its parent or fill its memory.
 
 Started by read_apart(); its standard input is the file, its standard output a line of JSON, and
 then the pixels of the picture.
@@ -12,7 +12,7 @@ from niom_ros.images.decoding import ImageError
 from niom_ros.images.pages.drawing import draw_page
 
 MOST_MEMORY = 2 * 10**9  # bytes
-MOST_SECONDS = 60  # of computing, in case nobody is left to end this process
+MOST_SECONDS = 60  # of computing, in case the parent is gone and cannot end this process
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def limit(what: int, most: int) -> None:
 
 
 def answer(header: dict[str, object], pixels: bytes = b'') -> None:
-    """Write what the asking process waits for."""
+    """Write what the parent process waits for."""
     sys.stdout.buffer.write(json.dumps(header).encode() + b'\n')
     sys.stdout.buffer.write(pixels)
 

@@ -1,4 +1,4 @@
-"""Pages of PDF files: what is drawn on them, and pictures of them without a part of it."""
+"""Pages of PDF files: what is drawn on them, and pictures of them with parts left out."""
 
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ POINTS_PER_INCH = 72
 MOST_OBJECTS = 500_000
 MOST_STEPS = 2_000_000  # lines and curves
 DEEPEST_FORM = 12  # forms that contain forms
-WHITE = 250  # of 255: paint as bright as this hides or is paper
+WHITE = 250  # of 255: paint this bright is paper, or hides what is below it
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Part:
 
 
 class PdfPage:
-    """An open page of a PDF file, valid inside of the block that opened it."""
+    """An open page of a PDF file, valid inside the block that opened it."""
 
     def __init__(self, page: Any) -> None:
         """Read what is drawn on the page."""
@@ -149,7 +149,7 @@ class PdfPage:
             pdfium.FPDFPage_InsertObject(self._page, again)
 
 
-INVISIBLE_TEXT = 3  # as scanners put over a page so that it can be searched
+INVISIBLE_TEXT = 3  # which scanners put over a page to make it searchable
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def read_apart(stream: BinaryIO, kind: str, page: int, page_dpi: float) -> Refer
             command,
             cwd='/',  # not where the user is: Python looks for modules there first
             env=environment_of_reader(),
-            stdin=stream,  # the file itself: its name may lead elsewhere by now
+            stdin=stream,  # the open file: its name may point elsewhere by now
             capture_output=True,
             timeout=DEADLINE,
         )

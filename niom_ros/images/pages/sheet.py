@@ -1,4 +1,4 @@
-"""What a sheet of drawing paper has beside the drawing: a frame and a title block.
+"""What a sheet of drawing paper has besides the drawing: a frame and a title block.
 
 All lengths are fractions of the longer side of the page.
 """
@@ -11,13 +11,21 @@ import numpy as np
 
 from niom_ros.images.pages.line_work import Kind, Piece
 
-TOUCH = 0.004
-MARGIN = 0.16  # of the width or height: where the sides of a frame lie
-LEAST_SPAN = 0.78  # of the width or height that a side of a frame covers
-LEAST_MARGIN = 0.012  # around a frame without title block: a tight page has its object there
-LONGEST_MARK = 0.08  # at the frame, for folding or centring
-LARGEST_BLOCK = 0.4  # of the page
-RASTER = 2048
+
+@dataclass(frozen=True)
+class SheetParameters:
+    """What counts as a frame, as a mark at it, and as a title block."""
+
+    touch: float = 0.004  # lines that are closer than this meet
+    max_margin: float = 0.16  # of the width or height: where the sides of a frame lie
+    min_span: float = 0.78  # of the width or height that a side of a frame covers
+    min_margin: float = 0.012  # around a frame without title block; closer, it may be the object
+    max_mark: float = 0.08  # length of a fold or centring mark at the frame
+    max_block: float = 0.4  # area of a title block, of the page
+    raster: int = 2048  # pixels along the longer side of the page, to see what touches what
+
+
+DEFAULTS = SheetParameters()
 
 
 @dataclass(frozen=True)
@@ -45,29 +53,32 @@ def find_sheet(
     text_boxes: np.ndarray,
     dimensions: Sequence[tuple[frozenset[int], np.ndarray]],
     page: tuple[float, float],
+    parameters: SheetParameters = DEFAULTS,
 ) -> Sheet:
     """Return frame and title blocks of a page of the given width and height.
 
-    A rectangle around everything may as well be the object. It is a frame if a title block hangs
-    on it, if texts stand in its margin, if it leaves room for punched holes at the left, or if
-    there are dimension lines (pieces and tips) and none measures it.
+    A rectangle around everything may just as well be the object. It is a frame if a title block
+    is attached to it, if texts stand in its margin, if it leaves room for punched holes at the
+    left, or if there are dimension lines (pieces and tips) and none measures it.
     """
     known = frozenset(index for own, _ in dimensions for index in own)
     vertical, horizontal = rules(pieces, known, 0), rules(pieces, known, 1)
-    rectangles = frames(vertical, horizontal, page)
+    rectangles = frames(vertical, horizontal, page, parameters)
     framing = frozenset(index for _, own in rectangles for index in own)
     box = np.array([0.0, 0.0, *page]) if not rectangles else rectangles[-1][0]
-    blocks = title_blocks(pieces, text_boxes, known | framing, box, bool(rectangles), page)
+    blocks = title_blocks(
+        pieces, text_boxes, known | framing, box, bool(rectangles), page, parameters
+    )
     if not rectangles:
         return Sheet(blocks=blocks)
     if not (
         blocks
         or texts_in_margin(rectangles, text_boxes)
-        or has_filing_margin(box, page)
-        or dimensions_inside(pieces, dimensions, box, page)
+        or has_filing_margin(box, page, parameters.min_margin)
+        or dimensions_inside(pieces, dimensions, box, page, parameters)
     ):
         return Sheet(doubtful=bool(len(text_boxes) or dimensions))
-    return Sheet(framing | marks_at(pieces, box, known), blocks, inside=box)
+    return Sheet(framing | marks_at(pieces, box, known, parameters), blocks, inside=box)
 
 
 # Frame
@@ -108,21 +119,29 @@ def merged(lines: Sequence[tuple[float, float, float, int]]) -> list[Rule]:
 
 
 def frames(
-    vertical: Sequence[Rule], horizontal: Sequence[Rule], page: tuple[float, float]
+    vertical: Sequence[Rule],
+    horizontal: Sequence[Rule],
+    page: tuple[float, float],
+    parameters: SheetParameters = DEFAULTS,
 ) -> list[tuple[np.ndarray, frozenset[int]]]:
     """Return the rectangles close to the border of the page, from the outermost inwards."""
     width, height = page
-    tall = [rule for rule in vertical if rule.stop - rule.start > LEAST_SPAN * height]
-    wide = [rule for rule in horizontal if rule.stop - rule.start > LEAST_SPAN * width]
-    left = sorted((r for r in tall if r.at < MARGIN * width), key=lambda r: r.at)
-    right = sorted((r for r in tall if r.at > (1 - MARGIN) * width), key=lambda r: -r.at)
-    top = sorted((r for r in wide if r.at < MARGIN * height), key=lambda r: r.at)
-    bottom = sorted((r for r in wide if r.at > (1 - MARGIN) * height), key=lambda r: -r.at)
+    tall = [rule for rule in vertical if rule.stop - rule.start > parameters.min_span * height]
+    wide = [rule for rule in horizontal if rule.stop - rule.start > parameters.min_span * width]
+    left = sorted((r for r in tall if r.at < parameters.max_margin * width), key=lambda r: r.at)
+    right = sorted(
+        (r for r in tall if r.at > (1 - parameters.max_margin) * width), key=lambda r: -r.at
+    )
+    top = sorted((r for r in wide if r.at < parameters.max_margin * height), key=lambda r: r.at)
+    bottom = sorted(
+        (r for r in wide if r.at > (1 - parameters.max_margin) * height), key=lambda r: -r.at
+    )
     found = []
     for sides in zip(left, right, top, bottom, strict=False):
         box = np.array([sides[0].at, sides[2].at, sides[1].at, sides[3].at])
         meet = all(
-            abs(rule.start - low) < 2 * TOUCH and abs(rule.stop - high) < 2 * TOUCH
+            abs(rule.start - low) < 2 * parameters.touch
+            and abs(rule.stop - high) < 2 * parameters.touch
             for rule, low, high in (
                 (sides[0], box[1], box[3]),
                 (sides[1], box[1], box[3]),
@@ -146,12 +165,12 @@ def texts_in_margin(
     return int(between.sum()) >= 3
 
 
-def has_filing_margin(box: np.ndarray, page: tuple[float, float]) -> bool:
-    """Tell whether the margin is wider on the left and else even, as ISO 5457 has it."""
+def has_filing_margin(box: np.ndarray, page: tuple[float, float], min_margin: float) -> bool:
+    """Tell whether the margin is wider on the left and otherwise even, as in ISO 5457."""
     left, top, right, bottom = box[0], box[1], page[0] - box[2], page[1] - box[3]
     others = np.array([top, right, bottom])
     even = np.ptp(others) < 0.1 * others.max()
-    return bool(others.min() > LEAST_MARGIN and even and left > 1.5 * others.max())
+    return bool(others.min() > min_margin and even and left > 1.5 * others.max())
 
 
 def within(places: np.ndarray, box: np.ndarray) -> np.ndarray:
@@ -165,27 +184,35 @@ def dimensions_inside(
     dimensions: Sequence[tuple[frozenset[int], np.ndarray]],
     box: np.ndarray,
     page: tuple[float, float],
+    parameters: SheetParameters = DEFAULTS,
 ) -> bool:
     """Tell whether dimension lines lie inside a rectangle, and none measures or leaves it."""
     margins = np.array([*box[:2], page[0] - box[2], page[1] - box[3]])
-    if not dimensions or margins.min() < LEAST_MARGIN:
+    if not dimensions or margins.min() < parameters.min_margin:
         return False
-    inner = box + 2 * TOUCH * np.array([1, 1, -1, -1])
+    inner = box + 2 * parameters.touch * np.array([1, 1, -1, -1])
     places = [pieces[index].points for own, _ in dimensions for index in own]
     places += [tips for _, tips in dimensions]
     return bool(within(np.concatenate(places), inner).all())
 
 
-def marks_at(pieces: Sequence[Piece], box: np.ndarray, known: frozenset[int]) -> frozenset[int]:
+def marks_at(
+    pieces: Sequence[Piece],
+    box: np.ndarray,
+    known: frozenset[int],
+    parameters: SheetParameters = DEFAULTS,
+) -> frozenset[int]:
     """Return what stands in the margin outside of a frame, and short lines across the frame."""
     found = set()
     for index, piece in enumerate(pieces):
         if index in known or piece.kind is Kind.IMAGE:
             continue
         own = piece.box
-        outside = (own[2:] < box[:2] + TOUCH).any() or (own[:2] > box[2:] - TOUCH).any()
+        outside = (own[2:] < box[:2] + parameters.touch).any() or (
+            own[:2] > box[2:] - parameters.touch
+        ).any()
         ends = within(piece.points, box)
-        across = piece.extent < LONGEST_MARK and piece.is_straight and not ends.all()
+        across = piece.extent < parameters.max_mark and piece.is_straight and not ends.all()
         if outside or across:
             found.add(index)
     return frozenset(found)
@@ -201,8 +228,9 @@ def title_blocks(
     box: np.ndarray,
     framed: bool,
     page: tuple[float, float],
+    parameters: SheetParameters = DEFAULTS,
 ) -> tuple[frozenset[int], ...]:
-    """Return the tables that hang on a frame, or without one, stand in the lower right corner."""
+    """Return the tables in a corner of the frame, or without one, in the lower right corner."""
     ruled = [
         index
         for index, piece in enumerate(pieces)
@@ -212,16 +240,19 @@ def title_blocks(
         return ()
     centres = (text_boxes[:, :2] + text_boxes[:, 2:]) / 2
     found = []
-    for own in touching(pieces, ruled):
+    for own in touching(pieces, ruled, parameters.raster):
         boxes = np.array([pieces[index].box for index in own])
         around = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
         sides = sum(4 if pieces[index].is_rectangle else 1 for index in own)
         texts = within(centres, around)
         size = around[2:] - around[:2]
-        if size.min() < 2 * TOUCH or size.prod() > LARGEST_BLOCK * page[0] * page[1]:
+        if (
+            size.min() < 2 * parameters.touch
+            or size.prod() > parameters.max_block * page[0] * page[1]
+        ):
             continue
-        at_left_top = np.abs(around[:2] - box[:2]) < 2 * TOUCH
-        at_right_bottom = np.abs(around[2:] - box[2:]) < 2 * TOUCH
+        at_left_top = np.abs(around[:2] - box[:2]) < 2 * parameters.touch
+        at_right_bottom = np.abs(around[2:] - box[2:]) < 2 * parameters.touch
         if framed:
             in_corner = (at_left_top | at_right_bottom).all() and int(texts.sum()) >= 2
             enough = in_corner and sides >= 2
@@ -231,7 +262,7 @@ def title_blocks(
             filled = areas.sum() > 0.05 * size.prod()
             enough = in_corner and sides >= 4 and filled and int(texts.sum()) >= 3
         if enough:
-            inside = around + TOUCH * np.array([-1, -1, 1, 1])
+            inside = around + parameters.touch * np.array([-1, -1, 1, 1])
             found.append(
                 frozenset(
                     index
@@ -254,11 +285,11 @@ def is_ruled(piece: Piece, page: tuple[float, float]) -> bool:
     return False
 
 
-def touching(pieces: Sequence[Piece], ruled: Sequence[int]) -> list[list[int]]:
-    """Return lines grouped by what touches."""
-    raster = np.zeros((RASTER + 8, RASTER + 8), np.uint8)
+def touching(pieces: Sequence[Piece], ruled: Sequence[int], side: int) -> list[list[int]]:
+    """Return lines in groups that touch each other."""
+    raster = np.zeros((side + 8, side + 8), np.uint8)
     corners = {
-        index: np.clip(np.rint(pieces[index].points * RASTER) + 4, 0, RASTER + 7).astype(np.int32)
+        index: np.clip(np.rint(pieces[index].points * side) + 4, 0, side + 7).astype(np.int32)
         for index in ruled
     }
     for index in ruled:

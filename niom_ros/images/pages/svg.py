@@ -1,4 +1,4 @@
-"""Pages of SVG files: what is drawn on them, and pictures of them without a part of it.
+"""Pages of SVG files: what is drawn on them, and pictures of them with parts left out.
 
 A file is never trusted to name another one: nothing but the file itself is read.
 """
@@ -245,7 +245,7 @@ STYLED = {*INHERITED, 'display', 'marker'}
 
 
 def svg_page(data: bytes) -> SvgPage:
-    """Read the page of an SVG file, after all is refused that reaches beyond the file."""
+    """Read the page of an SVG file; whatever reaches beyond the file is refused."""
     check_xml(data)
     try:
         root = ElementTree.fromstring(data)

@@ -1,4 +1,4 @@
-"""The small languages inside of SVG attributes: path data, transforms, lengths, style sheets."""
+"""The small languages inside SVG attributes: path data, transforms, lengths, style sheets."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ PIXELS = {  # per unit of length
     '': 1.0, 'px': 1.0, 'in': 96.0, 'mm': 96 / 25.4, 'cm': 96 / 2.54, 'pt': 96 / 72, 'pc': 16.0,
     'q': 96 / 101.6, 'em': 16.0, 'ex': 8.0,
 }  # fmt: skip
-LARGEST_NUMBER = 1e15  # beyond all drawings; squares of it can still be computed with
-CIRCLE = 4 / 3 * (math.sqrt(2) - 1)  # how far control points are from the ends of a quarter
+LARGEST_NUMBER = 1e15  # larger than any drawing, and its square still fits a float
+CIRCLE = 4 / 3 * (math.sqrt(2) - 1)  # distance of control points from the ends of a quarter circle
 
 Point = tuple[float, float]
 

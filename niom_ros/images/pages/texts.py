@@ -1,4 +1,4 @@
-"""Texts that a page has as shapes: letters as outlines, or drawn with a pen.
+"""Texts that are shapes in the file: letters as outlines, or drawn as strokes.
 
 All lengths are fractions of the longer side of the page.
 """
@@ -14,13 +14,21 @@ from scipy.spatial import cKDTree
 
 from niom_ros.images.pages.line_work import Kind, Piece
 
-TALLEST_LETTER = 0.035
-SMALLEST_LETTER = 0.003
-TOUCH = 0.0008
-NEIGHBOURS = 10  # of a piece that may belong to the same letter or word
-MOST_SMALL_PIECES = 60_000
-RASTER = 2048  # pixels along the longer side of the page, to see what touches what
-WIDEST_GAP = 0.8  # heights of letters between two of them
+
+@dataclass(frozen=True)
+class DrawnTextParameters:
+    """What counts as a letter, and which letters make a text."""
+
+    max_letter: float = 0.035
+    min_letter: float = 0.003
+    touch: float = 0.0008  # pieces that are closer than this belong to one letter
+    neighbours: int = 10  # of a piece that may belong to the same letter or word
+    max_small_pieces: int = 60_000  # with more, no letters are looked for
+    raster: int = 2048  # pixels along the longer side of the page, to see what touches what
+    max_gap: float = 0.8  # letter heights between two letters of a text
+
+
+DEFAULTS = DrawnTextParameters()
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,10 @@ class DrawnText:
     box: np.ndarray
 
 
-def find_drawn_texts(pieces: Sequence[Piece], without: set[int]) -> list[DrawnText]:
-    """Return the rows of letters on a page, leaving aside pieces known to be something else.
+def find_drawn_texts(
+    pieces: Sequence[Piece], without: set[int], parameters: DrawnTextParameters = DEFAULTS
+) -> list[DrawnText]:
+    """Return the rows of letters on a page, ignoring pieces known to be something else.
 
     A letter is small and touches nothing large. Two alone are a text only if one of them has a
     shape that no hole or bolt has, or if they are as tall as other texts on the page.
@@ -56,17 +66,17 @@ def find_drawn_texts(pieces: Sequence[Piece], without: set[int]) -> list[DrawnTe
         for index, piece in enumerate(pieces)
         if piece.kind is Kind.LINES
         and index not in without
-        and piece.extent <= TALLEST_LETTER
+        and piece.extent <= parameters.max_letter
         and not piece.dash_pattern
     ]
-    if not 1 < len(small) <= MOST_SMALL_PIECES:
+    if not 1 < len(small) <= parameters.max_small_pieces:
         return []
-    alone = touching_nothing(pieces, small, without)
-    letters = letters_of(pieces, alone)
+    alone = touching_nothing(pieces, small, without, parameters.raster)
+    letters = letters_of(pieces, alone, parameters)
     boxes = np.array([pieces[index].box for index in alone]).reshape(-1, 4)
     texts = []
     for upright in (True, False):
-        rows = rows_of(letters, upright)
+        rows = rows_of(letters, upright, parameters)
         across = 1 if upright else 0
         sure = [row for row in rows if is_surely_text(row)]
         heights = [tallest(row, across) for row in sure]
@@ -80,55 +90,59 @@ def find_drawn_texts(pieces: Sequence[Piece], without: set[int]) -> list[DrawnTe
 
 
 def touching_nothing(
-    pieces: Sequence[Piece], small: Sequence[int], without: set[int]
+    pieces: Sequence[Piece], small: Sequence[int], without: set[int], side: int
 ) -> list[int]:
-    """Return those small pieces that touch no larger one, except lines left aside."""
-    raster = np.zeros((RASTER + 8, RASTER + 8), np.uint8)
+    """Return the small pieces that touch no larger one, except those ignored."""
+    raster = np.zeros((side + 8, side + 8), np.uint8)
     among = without.union(small)
     for index, piece in enumerate(pieces):
         if piece.kind is Kind.LINES and index not in among:
-            corners = on_raster(piece.points)
+            corners = on_raster(piece.points, side)
             cv2.polylines(raster, [corners], piece.closed, 255, 2)
     return [
         index
         for index in small
-        if not raster[tuple(on_raster(pieces[index].points).T[::-1])].any()
+        if not raster[tuple(on_raster(pieces[index].points, side).T[::-1])].any()
     ]
 
 
-def on_raster(points: np.ndarray) -> np.ndarray:
+def on_raster(points: np.ndarray, side: int) -> np.ndarray:
     """Return points in pixels of the raster, none outside."""
-    return np.clip(np.rint(points * RASTER) + 4, 0, RASTER + 7).astype(np.int32)
+    return np.clip(np.rint(points * side) + 4, 0, side + 7).astype(np.int32)
 
 
-def letters_of(pieces: Sequence[Piece], small: Sequence[int]) -> list[Letter]:
-    """Join small pieces whose boxes overlap; what they make has to be small, too."""
+def letters_of(
+    pieces: Sequence[Piece], small: Sequence[int], parameters: DrawnTextParameters = DEFAULTS
+) -> list[Letter]:
+    """Join small pieces whose boxes overlap; the result has to be small, too."""
     if len(small) < 2:
         return []
     boxes = np.array([pieces[index].box for index in small])
+    touch = parameters.touch
     labels = joined(
         boxes,
         lambda a, b: np.all(
-            (boxes[a, :2] - TOUCH <= boxes[b, 2:]) & (boxes[b, :2] - TOUCH <= boxes[a, 2:]), axis=1
+            (boxes[a, :2] - touch <= boxes[b, 2:]) & (boxes[b, :2] - touch <= boxes[a, 2:]), axis=1
         ),
+        parameters.neighbours,
     )
     letters = []
     for group in grouped(labels):
         own = [small[which] for which in group]
         corners = np.array([pieces[index].box for index in own])
         box = np.concatenate([corners[:, :2].min(axis=0), corners[:, 2:].max(axis=0)])
-        if SMALLEST_LETTER <= (box[2:] - box[:2]).max() <= TALLEST_LETTER:
+        if parameters.min_letter <= (box[2:] - box[:2]).max() <= parameters.max_letter:
             letters.append(Letter(tuple(own), box, is_round([pieces[index] for index in own])))
     return letters
 
 
 def joined(
-    boxes: np.ndarray, belong: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    boxes: np.ndarray, belong: Callable[[np.ndarray, np.ndarray], np.ndarray], neighbours: int
 ) -> np.ndarray:
     """Return a number for each box: the same for those that neighbours link to each other."""
     count = len(boxes)
     centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-    _, near = cKDTree(centres).query(centres, k=min(NEIGHBOURS + 1, count))
+    _, near = cKDTree(centres).query(centres, k=min(neighbours + 1, count))
     first = np.repeat(np.arange(count), near.shape[1])
     second = near.ravel()
     linked = belong(first, second)
@@ -165,7 +179,9 @@ def resampled(piece: Piece) -> np.ndarray:
     return np.stack([np.interp(places, along, points[:, axis]) for axis in (0, 1)], axis=1)
 
 
-def rows_of(letters: Sequence[Letter], upright: bool) -> list[list[Letter]]:
+def rows_of(
+    letters: Sequence[Letter], upright: bool, parameters: DrawnTextParameters = DEFAULTS
+) -> list[list[Letter]]:
     """Return letters that stand side by side, two or more, in rows or else in columns."""
     if len(letters) < 2:
         return []
@@ -183,12 +199,12 @@ def rows_of(letters: Sequence[Letter], upright: bool) -> list[list[Letter]]:
         taller = np.maximum(sizes[a, across], sizes[b, across])
         return (
             (a != b)
-            & (gap < WIDEST_GAP * taller)
+            & (gap < parameters.max_gap * taller)
             & (shared >= 0.5 * lower)
             & (taller <= 2 * lower)
         )
 
-    labels = joined(boxes, belong)
+    labels = joined(boxes, belong, parameters.neighbours)
     return [[letters[which] for which in row] for row in grouped(labels) if len(row) > 1]
 
 

@@ -30,7 +30,7 @@ class Detector(Protocol):
 
 @dataclass(frozen=True)
 class DetectorOptions:
-    """What holds for every detector."""
+    """The options that every detector has."""
 
     threshold: float = 0.25  # objects that score lower are dropped
     cam: str = CLOSED_FORM  # how heat maps are made
@@ -43,7 +43,7 @@ class Level:
 
     boxes: torch.Tensor  # A x h x w x 4: left, top, right, bottom, in pixels of the input
     scores: torch.Tensor  # A x C x h x w, 0 to 1
-    evidence: torch.Tensor  # A x C x h x w: how each cell speaks for each class, negative: against
+    evidence: torch.Tensor  # A x C x h x w: of each cell for each class; negative: against it
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class GridDetector:
     labels: tuple[str, ...]
 
     def __init__(self, options: DetectorOptions, device: torch.device) -> None:
-        """Note what holds for every image."""
+        """Keep what is the same for every image."""
         self.options = options
         self.device = device
         self._lock = Lock()
@@ -155,7 +155,7 @@ class GridDetector:
         raise NotImplementedError
 
     def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
-        """Return how the cells of an object's grid speak for it (h x w)."""
+        """Return the evidence for an object in each cell of its grid (h x w)."""
         return look.levels[candidate.level].evidence[candidate.anchor, candidate.class_index]
 
     @torch.no_grad()
@@ -251,14 +251,14 @@ def looks(
     rows = torch.stack([shares(scale * a.top, scale * a.bottom, height) for a in areas])
     columns = torch.stack([shares(scale * a.left, scale * a.right, width) for a in areas])
     means = torch.einsum('dhw,nh,nw->nd', features, rows.to(features), columns.to(features))
-    # Channels that are strong everywhere in the image tell nothing about one object of it.
+    # Channels that are strong everywhere in the image say nothing about one of its objects.
     return list(torch.nn.functional.normalize(means - features.mean(dim=(1, 2)), dim=1))
 
 
 def shares(start: float, end: float, length: int) -> torch.Tensor:
-    """Return how much each of so many cells counts in the mean over a stretch of them.
+    """Return the weight of each cell in the mean over an interval of them.
 
-    As torchvision.ops.roi_align has it: samples are spread evenly, about one for each cell, and
+    As in torchvision.ops.roi_align: samples are spread evenly, about one for each cell, and
     interpolate between cells; those outside count as zero.
     """
     count = FEWEST_SAMPLES * min(MOST_SAMPLES, max(1, math.ceil((end - start) / FEWEST_SAMPLES)))

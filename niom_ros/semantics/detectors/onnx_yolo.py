@@ -214,8 +214,14 @@ class OnnxModel:
             f'{described.name} ({spelled(output.shape)})'
             for described, output in zip(self._session.get_outputs(), outputs, strict=True)
         )
-        told = f'it gives {shown} for an input of 1 x 3 x {height} x {width}'
-        return Trial(self.metadata, outputs, width, height, told)
+        description = f'it gives {shown} for an input of 1 x 3 x {height} x {width}'
+        return Trial(
+            metadata=self.metadata,
+            outputs=outputs,
+            width=width,
+            height=height,
+            description=description,
+        )
 
     def run(self, pixels: torch.Tensor) -> list[torch.Tensor]:
         """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
@@ -297,11 +303,11 @@ class Trial:
     outputs: Sequence[torch.Tensor]
     width: int  # of the image
     height: int
-    told: str  # the same in words
+    description: str  # the same in words
 
     def unreadable(self, why: str) -> Unreadable:
         """Return the error that says what was seen, what is wrong with it, and what would do."""
-        return Unreadable(f'{self.told}{why}; {CAN_READ}')
+        return Unreadable(f'{self.description}{why}; {CAN_READ}')
 
 
 def recognise(trial: Trial, known: Sequence[int]) -> Layout:
@@ -367,8 +373,8 @@ def count_classes(
         if numbers - count in (4, 5):
             return count
     raise Unreadable(
-        f'{trial.told}, which may be {numbers - 4} classes, or {numbers - 5} and objectness, '
-        f'and there are {known[-1] if known else "no"} labels: '
+        f'{trial.description}, which may be {numbers - 4} classes, or {numbers - 5} and '
+        f'objectness, and there are {known[-1] if known else "no"} labels: '
         'set detector_labels to a text file with one line for each class'
     )
 
@@ -423,7 +429,7 @@ class Grids:
 
 
 def possible_grids(rows: int, width: int, height: int) -> Iterator[Grids]:
-    """Yield all grids that together have so many boxes."""
+    """Yield all sets of grids that together have this number of boxes."""
     for first, last in combinations(range(len(STRIDES) + 1), 2):
         strides = STRIDES[first:last]
         cells = sum(h * w for h, w in Grids(strides, 1, False).shapes(width, height))

@@ -188,7 +188,7 @@ def load_model(path: Path, content: bytes) -> Any:
 
 @contextmanager
 def plainly_named(content: bytes) -> Iterator[Path]:
-    """Lend a file of our own with this content, which nobody can exchange for another.
+    """Lend a file of our own with this content, which no one can replace.
 
     Ultralytics takes some names for others, like yolov5s.pt for yolov5su.pt or all with an
     apostrophe for those without, and downloads what it then does not find.

@@ -123,7 +123,7 @@ class TorchDetector(GridDetector):
         raise NotImplementedError
 
     def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
-        """Return how the cells of an object's grid speak for it (h x w)."""
+        """Return the evidence for an object in each cell of its grid (h x w)."""
         if self.options.cam == CLOSED_FORM:
             return super().evidence(look, candidate, pixels)
         layer, channel = self.score_of(candidate)
