@@ -72,11 +72,17 @@ def names_in(file):
     """Return all that a file defines: classes, functions, constants, and `Class.member`."""
     names = set()
     for node in ast.parse(file.read_text()).body:
-        for name in defined_by(node):
-            names.add(name)
-            if isinstance(node, ast.ClassDef):
-                names |= {f'{name}.{member}' for part in node.body for member in defined_by(part)}
+        names |= set(defined_by(node))
+        if isinstance(node, ast.ClassDef):
+            members = {member for part in node.body for member in defined_by(part)}
+            members |= {part.attr for part in ast.walk(node) if is_set_on_self(part)}
+            names |= {f'{node.name}.{member}' for member in members}
     return names
+
+
+def is_set_on_self(node):
+    stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    return stored and isinstance(node.value, ast.Name) and node.value.id == 'self'
 
 
 def defined_by(node):
