@@ -5,7 +5,7 @@ It needs nothing but the system's Python:
     python3 environment/build.py [--env FOLDER]
 
 Each step leaves a stamp with a hash of what it depends on, so a second run repeats only what
-changed or was interrupted. What a step's programs say goes to the log, not to the terminal.
+changed or was interrupted. The output of the programs that a step runs goes to the log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RECIPE = {'versions': CONSTRAINTS, 'script': Path(__file__).resolve()}
 OLDEST_PYTHON = (3, 10)
 NEWEST_PYTHON = (3, 14)
 
-# Bytes: a finished environment, and beside it pip's downloads and their cache.
+# Bytes: a finished environment, plus pip's downloads and cache.
 DISK_NEEDED = 12.0e9
 DISK_FOR_CHANGES = 2.0e9
 
@@ -55,7 +55,7 @@ SOURCES = (
 )
 NOT_INSTALLED = ('__pycache__',)
 
-# A sourced ROS, another environment or the calling make would otherwise mix into ours.
+# Variables of a sourced ROS, another environment or the calling make would interfere with ours.
 LEAKING_PREFIXES = ('AMENT_', 'CMAKE_', 'COLCON_', 'CONDA_', 'PYTHON', 'RMW_', 'ROS_', '_ROS_')
 LEAKING_NAMES = (
     'CPATH',
@@ -75,8 +75,8 @@ LEAKING_NAMES = (
     'VIRTUAL_ENV',
 )
 
-# The first that matches explains a failure. The network comes before the missing version,
-# because pip reports both when it cannot reach the index.
+# The first match explains a failure. Network errors come before missing versions, because pip
+# reports both when it cannot reach the index.
 REMEDIES = (
     (
         r'No space left on device|Disk quota exceeded',
@@ -84,7 +84,7 @@ REMEDIES = (
     ),
     (
         r'CERTIFICATE_VERIFY_FAILED|SSLError|SSLCertVerification',
-        'The package index showed a certificate that is not trusted here: '
+        'The certificate of the package index is not trusted here: '
         "set PIP_CERT to your organisation's certificate file.",
     ),
     (
@@ -97,7 +97,7 @@ REMEDIES = (
     ),
     (
         r'from versions: none',
-        'The package index has nothing of that name or cannot be reached: check the network, '
+        'The package index does not have the package, or cannot be reached: check the network, '
         'and the mirror if PIP_INDEX_URL names one.',
     ),
     (
@@ -111,11 +111,11 @@ REMEDIES = (
     ),
     (
         r'Killed|MemoryError|out of memory|Cannot allocate memory',
-        'The memory is full: close other programs.',
+        'The machine is out of memory: close other programs.',
     ),
     (
         r'Permission denied|Read-only file system',
-        'The folder cannot be written to: set NIOM_ENV to one of your own.',
+        'The folder is not writable: set NIOM_ENV to a folder of your own.',
     ),
 )
 
@@ -168,7 +168,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         '--env', type=Path, default=default, help='default: $NIOM_ENV, or .venv in the clone'
     )
-    # A job that is cancelled or started in the background has to end pip and cmake, too.
+    # A cancelled or background job has to end pip and cmake as well.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     # Resolved, so that the same folder reached through a link is not taken for a moved one.
@@ -179,11 +179,11 @@ def main(argv: list[str] | None = None) -> int:
         print(f'setup: {error}', file=sys.stderr)
         return 1
     except OSError as error:
-        advice = 'if the disk is full or the folder not yours, set NIOM_ENV to another folder'
+        advice = 'if the disk is full or you may not write there, set NIOM_ENV to another folder'
         print(f'setup: {error}: {advice}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print('\nsetup: interrupted; run it again and it goes on from here', file=sys.stderr)
+        print('\nsetup: interrupted; run it again to continue from here', file=sys.stderr)
         return 130
     return 0
 
@@ -209,7 +209,7 @@ def steps_for(env: Environment, clone: Path) -> list[Step]:
         Step(
             'packages',
             f'installing torch, ROS 2 Jazzy and the like, {len(pinned_names())} packages '
-            '(the first time 3 to 10 minutes)',
+            '(3 to 10 minutes the first time)',
             inputs=lambda: digest(RECIPE),
             lacks=lambda: lacks_of_disk(env),
             run=lambda: install_packages(env),
@@ -241,7 +241,7 @@ def run_outdated(env: Environment, steps: list[Step]) -> None:
     if not outdated:
         print(f'environment up to date: {env.folder}')
         return
-    # All at once and before anything is downloaded: nobody likes a list one by one.
+    # All of them, before anything is downloaded: users should not find them out one by one.
     lacking = [reason for step in outdated for reason in step.lacks()]
     if lacking:
         raise SetupError('\n  - '.join(['this machine is not ready:', *lacking]))
@@ -278,13 +278,13 @@ def claim_folder(env: Environment) -> None:
     odd = [character for character in ':;"$\\\n' if character in str(env.folder)]
     if odd:
         raise SetupError(
-            f'{env.folder} has a {odd[0]!r} in its path, which CMake or the shell takes for '
-            'something else: set NIOM_ENV to a folder without it'
+            f'{env.folder} has a {odd[0]!r} in its path, which has a special meaning in CMake or '
+            'the shell: set NIOM_ENV to a folder without it'
         )
     try:
         if not env.state.is_dir() and any_entry(env.folder):
             raise SetupError(
-                f'{env.folder} has files in it that `make setup` did not put there: '
+                f'{env.folder} contains files that `make setup` did not put there: '
                 'set NIOM_ENV to a new or an empty folder'
             )
         env.state.mkdir(parents=True, exist_ok=True)
@@ -302,7 +302,7 @@ def only_setup_in(env: Environment) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print('another setup works on this environment: waiting for it to end', flush=True)
+            print('another setup uses this environment: waiting for it to finish', flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -315,14 +315,14 @@ def lacks_for_python() -> list[str]:
     lacking = []
     if (sys.platform, platform.machine()) != ('linux', 'x86_64'):
         lacking.append(
-            f'ROS 2 comes as wheels for Linux x86-64 only, this is {sys.platform} '
+            f'ROS 2 wheels exist for Linux x86-64 only, this is {sys.platform} '
             f'{platform.machine()}: install ROS 2 Jazzy and build with colcon'
         )
     version = sys.version_info[:2]
     if not OLDEST_PYTHON <= version <= NEWEST_PYTHON:
         lacking.append(
             f'Python {spell_version(OLDEST_PYTHON)} to {spell_version(NEWEST_PYTHON)} is needed, '
-            f'this is {spell_version(version)}: name another one, '
+            f'this is {spell_version(version)}: choose another one, '
             'for example make setup PYTHON=python3.12'
         )
     if not (importlib.util.find_spec('venv') and importlib.util.find_spec('ensurepip')):
@@ -341,7 +341,7 @@ def lacks_for_python() -> list[str]:
 
 
 def forget_unusable(env: Environment) -> None:
-    """Have all made anew if the folder was moved, or the system replaced the Python in it."""
+    """Rebuild everything if the folder was moved, or the system replaced its Python."""
     if not (is_in_place(env) and has_its_python(env)):
         for stamp in env.state.glob('*.done'):
             stamp.unlink()
@@ -590,7 +590,7 @@ def fetch_models(env: Environment) -> None:
     finished = subprocess.run(command, cwd=env.folder, env=clean_variables(env), check=False)
     if finished.returncode:
         raise SetupError(
-            'the default models could not be fetched (see above); run the setup again to resume'
+            'the default models could not be downloaded (see above): run the setup again to resume'
         )
 
 

@@ -1,4 +1,4 @@
-"""Start the matcher, and with it RViz or a demo camera if wanted."""
+"""Start the matcher, and RViz or a demo camera on request."""
 
 from launch.actions import DeclareLaunchArgument
 from launch.conditions import IfCondition
@@ -16,46 +16,46 @@ def generate_launch_description():
         DeclareLaunchArgument(
             'image_topic',
             default_value='/camera/image_raw',
-            description='Camera topic, sensor_msgs/Image; relative names lie in the namespace.',
+            description='Image topic, sensor_msgs/Image; relative names are in the namespace.',
         ),
         DeclareLaunchArgument(
             'camera_info_topic',
             default_value='/camera/camera_info',
-            description='Topic of its calibration, sensor_msgs/CameraInfo; likewise.',
+            description='Calibration topic, sensor_msgs/CameraInfo; resolved in the same way.',
         ),
         DeclareLaunchArgument(
             'namespace',
             default_value='',
-            description='Namespace of all that is started.',
+            description='Namespace of all nodes.',
         ),
         DeclareLaunchArgument(
             'params_file',
             default_value=PathJoinSubstitution([share, 'config', 'matcher.yaml']),
-            description='Parameters of the matcher.',
+            description='Parameter file of the matcher.',
         ),
         DeclareLaunchArgument(
             'use_sim_time',
             default_value='false',
             choices=['true', 'false'],
-            description='Take the time from /clock, whatever the parameter file says.',
+            description='Use the time of /clock; overrides the parameter file.',
         ),
         DeclareLaunchArgument(
             'log_level',
             default_value='info',
             choices=['debug', 'info', 'warn', 'error', 'fatal'],
-            description='Least severe messages of the matcher and the demo camera.',
+            description='Lowest severity that the matcher and the demo camera log.',
         ),
         DeclareLaunchArgument(
             'respawn',
             default_value='true',
             choices=['true', 'false'],
-            description='Start the matcher again, after 5 s, when it has ended.',
+            description='Restart the matcher 5 s after it has ended.',
         ),
         DeclareLaunchArgument(
             'rviz',
             default_value='false',
             choices=['true', 'false'],
-            description='Show the pictures of the matcher in RViz.',
+            description='Start RViz with the pictures of the matcher.',
         ),
         DeclareLaunchArgument(
             'camera_frame',
@@ -75,7 +75,7 @@ def generate_launch_description():
         ('camera_info', LaunchConfiguration('camera_info_topic')),
     ]
     clock = {'use_sim_time': LaunchConfiguration('use_sim_time')}
-    # With debug, each call of the libraries below would be logged, and hide all the rest.
+    # At level debug, these libraries log every call and bury everything else.
     levels = [LaunchConfiguration('log_level'), 'rcl:=warn', 'rmw_fastrtps_cpp:=warn']
     log_level = [word for level in levels for word in ('--log-level', level)]
     # A plain Node, because nothing here drives the lifecycle: the matcher starts itself.
@@ -86,7 +86,7 @@ def generate_launch_description():
         namespace=namespace,
         parameters=[clock],
         remappings=topics,
-        # Given among `parameters`, a file that does not exist would be skipped with a warning.
+        # If it were in `parameters`, a missing file would only cause a warning.
         ros_arguments=['--params-file', LaunchConfiguration('params_file'), *log_level],
         respawn=LaunchConfiguration('respawn'),
         respawn_delay=5.0,

@@ -20,17 +20,17 @@ def generate_launch_description():
         DeclareLaunchArgument(
             'cameras',
             default_value='left,right',
-            description='Names of the cameras, with commas between; each becomes a namespace.',
+            description='Camera names, separated by commas; each is used as a namespace.',
         ),
         DeclareLaunchArgument(
             'image_topic',
             default_value='image_raw',
-            description='Camera topic in each namespace, sensor_msgs/Image.',
+            description='Image topic in each namespace, sensor_msgs/Image.',
         ),
         DeclareLaunchArgument(
             'camera_info_topic',
             default_value='camera_info',
-            description='Topic of its calibration, sensor_msgs/CameraInfo.',
+            description='Calibration topic in each namespace, sensor_msgs/CameraInfo.',
         ),
     ]
     return LaunchDescription([*arguments, OpaqueFunction(function=start_matchers)])
@@ -41,8 +41,8 @@ def start_matchers(context):
     names = camera_names(LaunchConfiguration('cameras').perform(context))
     share = FindPackageShare('niom_ros')
     matcher = PathJoinSubstitution([share, 'launch', 'matcher.launch.py'])
-    # In a group of its own, so that no argument of one camera reaches the next. All that is
-    # not set here is handed on as it was given, for example params_file and demo.
+    # A group for each, so that no argument of one camera reaches the next. All other arguments,
+    # such as params_file and demo, are passed on as given.
     return [
         GroupAction(
             [
@@ -57,10 +57,10 @@ def start_matchers(context):
 
 
 def camera_names(cameras):
-    """Split 'left,right' and refuse what cannot be a namespace for each."""
+    """Split 'left,right' and refuse names that cannot be namespaces."""
     names = [name.strip() for name in cameras.split(',')]
     if '' in names or len(set(names)) < len(names):
-        raise ValueError(f"cameras:='{cameras}' has an empty name in it, or one twice")
+        raise ValueError(f"cameras:='{cameras}' has an empty or a repeated name")
     for name in names:
         validate_namespace(f'/{name}')
     return names

@@ -114,7 +114,7 @@ def test_the_demo_refuses_what_it_cannot_do(tmp_path):
     (tmp_path / 'file').write_text('')
     nothing = run_demo(tmp_path, results='0')
     assert (nothing.returncode, nothing.stdout) == (1, '')
-    assert nothing.stderr == 'niom: 0 results prove nothing: ask for at least 1\n'
+    assert nothing.stderr == 'niom: --results is 0: it must be 1 or more\n'
     blocked = run_demo(tmp_path, output='file/out')
     assert blocked.returncode == 1
     assert 'cannot write to the folder' in blocked.stderr

@@ -240,7 +240,7 @@ def test_an_unreachable_index_is_told_as_such(monkeypatch, env):
         ('Temporary failure in name resolution\nERROR: No matching distribution', 'the network'),
         ('ERROR: Could not find a version of torch (from versions: none)', 'check the network'),
         ('ERROR: No matching distribution found for torch==9', 'no such version for this machine'),
-        ('c++: fatal error: Killed signal terminated program cc1plus', 'memory is full'),
+        ('c++: fatal error: Killed signal terminated program cc1plus', 'out of memory'),
         ('error: an unknown one', 'the log says more'),
     ],
 )

@@ -543,7 +543,7 @@ def test_a_name_that_sqlite_takes_for_another_is_refused(small_scene, views, tmp
     odd = tmp_path / 'r%75n'  # in an address, this is `run`
     shutil.copytree(bag, odd)
     for path in (odd, odd / 'run.db3'):
-        with pytest.raises(BagError, match=f"'%' in a name for something else: rename {path}"):
+        with pytest.raises(BagError, match=f"cannot open paths with '%': rename {path}"):
             frames_of(path)
 
 
@@ -663,14 +663,14 @@ IMAGE = ['--reference', 'coffee.png']
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [
-        (['missing', *IMAGE], 'there is no missing: name a rosbag2 folder'),
-        (['notes.txt', *IMAGE], 'notes.txt is not a bag: name a rosbag2 folder, an .mcap or'),
+        (['missing', *IMAGE], 'there is no missing: give a rosbag2 folder'),
+        (['notes.txt', *IMAGE], 'notes.txt is not a bag: give a rosbag2 folder, an .mcap file'),
         (['empty', *IMAGE], 'empty is not a bag (it has no metadata.yaml)'),
         (['old.bag', *IMAGE], 'rosbags-convert --src old.bag --dst old'),
         (['junk.mcap', *IMAGE], 'junk.mcap cannot be read as a bag (File magic is invalid)'),
         (['junk.db3', *IMAGE], 'junk.db3 cannot be read as a bag'),
-        (['talk', *IMAGE], 'has no sensor_msgs/Image and no CompressedImage, it has /chatter (1)'),
-        (['two', *IMAGE], 'say which images with --topic: there are /left (1), /right (2)'),
+        (['talk', *IMAGE], 'has no sensor_msgs/Image or CompressedImage, only /chatter (1)'),
+        (['two', *IMAGE], 'choose an image topic with --topic: there are /left (1), /right (2)'),
         (['two', *IMAGE, '--topic', 'up'], "no images on 'up': there are /left (1), /right (2)"),
         (['good', *IMAGE, '--camera-info-topic', '/x'], "no camera_info on '/x': there are /cam"),
         (['good', *IMAGE, '-o', 'notes.txt'], 'use the ending .mcap, .json or .jsonl'),

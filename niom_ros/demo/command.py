@@ -57,12 +57,12 @@ Stamp = tuple[int, int]
 
 
 class DemoFailed(UserError):
-    """The demo did not show what it should; the message says what went wrong."""
+    """The demo failed; the message says why."""
 
 
 @dataclass
 class Recording:
-    """All that the client saw, by the stamp of the camera image."""
+    """Everything the client received, by the stamp of the camera image."""
 
     results: list[MatchResult] = field(default_factory=list)
     arrivals: list[float] = field(default_factory=list)
@@ -138,15 +138,15 @@ def mean(values: list[float]) -> float | None:
 
 
 def run_demo(output: Path, results_wanted: int) -> None:
-    """Run camera and matcher, set the reference, collect results, and judge them."""
+    """Run camera and matcher, set the reference, collect results, and check them."""
     if results_wanted < 1:
-        raise DemoFailed(f'{results_wanted} results prove nothing: ask for at least 1')
+        raise DemoFailed(f'--results is {results_wanted}: it must be 1 or more')
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DemoFailed(f'cannot write to the folder {output}: {reason(error)}') from None
     deadline = time.monotonic() + SECONDS
-    # Of its own, so that it neither disturbs a running robot nor hears it.
+    # A domain of its own, so that the demo neither disturbs a running robot nor hears it.
     domain = use_private_network()
     print(f'starting camera and matcher (ROS_DOMAIN_ID {domain})', flush=True)
     matcher_log, camera_log = output / 'matcher.log', output / 'virtual_camera.log'
@@ -160,12 +160,12 @@ def run_demo(output: Path, results_wanted: int) -> None:
             def check() -> None:
                 for process, log in ((matcher, matcher_log), (camera, camera_log)):
                     if process.poll() is not None:
-                        raise DemoFailed(f'a node ended by itself:\n{tail(log)}')
+                        raise DemoFailed(f'a node exited unexpectedly:\n{tail(log)}')
 
             set_reference(node, deadline, check)
             recording = record(node, results_wanted, deadline, check)
     except ExternalShutdownException:
-        raise DemoFailed('told to stop') from None
+        raise DemoFailed('stopped by a signal') from None
     summary = recording.summary()
     write_pictures(recording, output)
     (output / 'summary.json').write_text(json.dumps(summary, indent=2) + '\n')
@@ -186,7 +186,7 @@ def set_reference(node: Node, deadline: float, check: Callable[[], None]) -> Non
     while not client.wait_for_service(timeout_sec=0.5):
         check()
         if time.monotonic() > deadline:
-            raise DemoFailed(f'the matcher did not appear within {SECONDS:.0f} s')
+            raise DemoFailed(f'the matcher did not start within {SECONDS:.0f} s')
     request = SetReference.Request(id=DEMO_PHOTO, label='cup', physical_width=PHOTO_WIDTH)
     request.image = rgb_to_message(demo_sketch(), Header())
     request.landmark_names = list(LANDMARKS)
@@ -200,7 +200,7 @@ def set_reference(node: Node, deadline: float, check: Callable[[], None]) -> Non
             raise DemoFailed(f'set_reference did not answer within {SECONDS:.0f} s')
     answer = future.result()
     if not answer.success:
-        time.sleep(PATIENCE)  # a node that cannot start says more about it in its log
+        time.sleep(PATIENCE)  # the log of a node that cannot start says more
         check()
         raise DemoFailed(f'set_reference: {answer.message}')
     print(f'set_reference: {answer.message}', flush=True)
@@ -254,7 +254,7 @@ def record(node: Node, wanted: int, deadline: float, check: Callable[[], None]) 
             break
     if len(recording.results) < min(wanted, FEWEST_RESULTS):
         raise DemoFailed(
-            f'only {len(recording.results)} results came in time: '
+            f'only {len(recording.results)} results arrived within {SECONDS:.0f} s: '
             'see the logs in the output folder'
         )
     return recording
@@ -279,19 +279,21 @@ def print_summary(summary: dict[str, Any]) -> None:
 
 
 def shown(value: object) -> str:
-    """Return a number as people read it."""
+    """Return a value for the table."""
     return f'{value:.2f}' if isinstance(value, float) else str(value)
 
 
 def judge(summary: dict[str, Any]) -> None:
-    """Fail unless the reference was found, and at the right place."""
+    """Fail unless the reference was found, and in the right place."""
     share_ok = summary['statuses'].get('OK', 0) / summary['results']
     if share_ok < LEAST_SHARE_OK:
-        raise DemoFailed(f'only {share_ok:.0%} of the frames were OK, not {LEAST_SHARE_OK:.0%}')
+        raise DemoFailed(
+            f'only {share_ok:.0%} of the frames are OK: {LEAST_SHARE_OK:.0%} are needed'
+        )
     for name, limit in LARGEST_ERRORS.items():
         error = summary[name]
         if error is None or error > limit:
-            raise DemoFailed(f'the {name} is {error}, not {limit} or less')
+            raise DemoFailed(f'the {name} is {error}: it must be {limit} or less')
 
 
 def place_of(pose: Pose) -> np.ndarray:

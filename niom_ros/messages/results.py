@@ -1,7 +1,7 @@
-"""What is known about a frame as the messages that carry it, whoever builds these.
+"""The fields of the messages about a frame, for any kind of message class.
 
-The node builds ROS messages, `niom replay` those of a bag, or plain JSON. `Build` makes a message
-of a type from its fields; arrays of numbers come as NumPy arrays.
+The node builds ROS messages; `niom replay` builds those of a bag, or plain JSON. `Build` makes a
+message of a given type from its fields; arrays of numbers are NumPy arrays.
 """
 
 from collections.abc import Callable

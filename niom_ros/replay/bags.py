@@ -1,4 +1,4 @@
-"""Recordings of ROS 2, read and written without ROS: rosbag2 folders, MCAP and SQLite files."""
+"""ROS 2 bags, read and written without ROS: rosbag2 folders, MCAP and SQLite files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, ExitStack, suppress
@@ -20,8 +20,8 @@ IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 INFO_TYPE = 'sensor_msgs/msg/CameraInfo'
 STORAGE_SUFFIXES = ('.mcap', '.db3')
 METADATA = 'metadata.yaml'
-UNREADABLE = '%#?'  # in paths, of which rosbags makes addresses for SQLite
-WHAT_TO_NAME = 'name a rosbag2 folder, an .mcap or a .db3 file'
+UNREADABLE = '%#?'  # in paths, which rosbags turns into URIs for SQLite
+WHAT_TO_NAME = 'give a rosbag2 folder, an .mcap file or a .db3 file'
 
 # Of metadata.yaml: the newest that ROS 2 Humble understands; Jazzy does as well.
 WRITTEN_VERSION: Final = 8
@@ -68,14 +68,14 @@ class Bag:
         topics = self.topics(IMAGE_TYPES)
         if not topics:
             raise BagError(
-                'the bag has no sensor_msgs/Image and no CompressedImage, it has '
+                'the bag has no sensor_msgs/Image or CompressedImage, only '
                 f'{listed(self.topics())}' + (f'; {self.damage}' if self.damage else '')
             )
         if wanted:
             return one_of(topics, wanted, 'images')
         candidates = [topic for topic, count in topics.items() if count] or list(topics)
         if len(candidates) > 1:
-            raise BagError(f'say which images with --topic: there are {listed(topics)}')
+            raise BagError(f'choose an image topic with --topic: there are {listed(topics)}')
         return candidates[0]
 
     def camera_info_topic(self, wanted: str, image_topic: str) -> str:
@@ -91,9 +91,9 @@ class Bag:
         return next(iter(topics)) if len(topics) == 1 else ''
 
     def images(self, topic: str, info_topic: str = '', every: int = 1) -> Iterator[BagImage]:
-        """Read the images of a topic one by one, or every so many of them.
+        """Read the images of a topic one by one, or every Nth of them.
 
-        Damage ends the reading; `damage` then tells about it.
+        Reading stops where the bag is damaged; `damage` then says how.
         """
         info = self._first(info_topic)
         number = 0
@@ -140,7 +140,7 @@ def read_message(data: bytes, kind: str) -> tuple[Any, str]:
     except Exception as error:  # damage may raise anything, also a MemoryError
         return None, (
             f'the message is damaged ({reason(error)}); '
-            'if it belongs to a compressed bag, name the folder of the bag'
+            'if it is part of a compressed bag, give the folder of the bag'
         )
 
 
@@ -190,7 +190,7 @@ def bag_at(path: Path, opened: ExitStack) -> Bag:
     if not files:
         raise BagError(f'{path} is not a bag ({why}): {WHAT_TO_NAME}')
     bag = bag_of_files(sorted(files, key=natural_order), opened)
-    bag.damage = bag.damage or f'{path} is incomplete ({why}), so its files were read one by one'
+    bag.damage = bag.damage or f'{path} is incomplete ({why}): its files were read one by one'
     return bag
 
 
@@ -219,7 +219,7 @@ def open_file(file: Path, opened: ExitStack) -> tuple[Reader, str]:
     """Open one file; if it is damaged, return as well what is wrong with it."""
     if file.suffix == '.bag':
         raise BagError(
-            f'{file} is a bag of ROS 1: convert it with '
+            f'{file} is a ROS 1 bag: convert it with '
             f'`rosbags-convert --src {file.name} --dst {file.stem}`'
         )
     if file.suffix not in STORAGE_SUFFIXES:
@@ -233,7 +233,7 @@ def open_file(file: Path, opened: ExitStack) -> tuple[Reader, str]:
     if file.suffix == '.mcap':
         with suppress(Exception):
             reader = opened.enter_context(Reader(cast(Any, CutMcap(file))))
-            return reader, f'{file} is damaged ({why}): only what is whole of it was read'
+            return reader, f'{file} is damaged ({why}): only its intact part was read'
     raise BagError(f'{file} cannot be read as a bag ({why}): copy or record it again')
 
 
@@ -241,13 +241,13 @@ def opened_reader(path: Path, opened: ExitStack) -> Reader:
     """Open a bag whose topics and counts are what they should be, which rosbags does not check."""
     is_sqlite = path.suffix == '.db3' or any(path.glob('*.db3*'))
     if is_sqlite and (odd := set(str(path)) & set(UNREADABLE)):
-        raise BagError(f"rosbags takes '{odd.pop()}' in a name for something else: rename {path}")
+        raise BagError(f"rosbags cannot open paths with '{odd.pop()}': rename {path}")
     reader = opened.enter_context(Reader(path))
     for each in reader.connections:
         if not isinstance(each.topic, str) or not isinstance(each.msgtype, str):
-            raise ValueError(f'the name or type of the topic {str(each.topic)[:40]!r} is no text')
+            raise ValueError(f'the name or type of topic {str(each.topic)[:40]!r} is not a string')
         if not isinstance(each.msgcount, int) or each.msgcount < 0:
-            raise ValueError(f'the topic {each.topic[:40]} has no number of messages')
+            raise ValueError(f'the topic {each.topic[:40]} has no message count')
     return reader
 
 

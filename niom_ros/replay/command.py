@@ -68,14 +68,14 @@ class Replay:
     picture_width: int = 1280
     topic: str = ''  # of the images; '': the only one
     camera_info_topic: str = ''  # '': the one beside the images
-    every: int = 1  # take each so many-th image
+    every: int = 1  # take every Nth image
     limit: int = 0  # most images to take; 0: all
     physical_width: float = 0.0  # metres, of the only reference; 0: what its YAML file says
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
         if self.every < 1:
-            raise UserError(f'every is {self.every}: use 1 for all images, 2 for each second one')
+            raise UserError(f'every is {self.every}: use 1 for all images, 2 for every second one')
         if not 0 <= self.limit <= MOST_IMAGES:
             raise UserError(f'limit is {self.limit}: use the number of images, or 0 for all')
 
@@ -120,7 +120,7 @@ def given_references(job: Replay) -> list[GivenReference]:
         if len(given) != 1 or job.references[0].suffix == '.yaml':
             raise BadReference(
                 '--physical-width is for a single image: '
-                'else write physical_width into a YAML file for each reference'
+                'write physical_width into a YAML file for each reference instead'
             )
         given = [replace(given[0], physical_width=job.physical_width)]
     return given

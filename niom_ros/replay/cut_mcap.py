@@ -12,7 +12,7 @@ MCAP_END = bytes([MCAP_FOOTER, 20]) + bytes(7 + 20) + MCAP_MAGIC
 
 
 class CutMcap:
-    """The path of an MCAP file without its end, as rosbags takes paths: opened, it has one."""
+    """Stands for the path of a truncated MCAP file: opened by rosbags, the file has an end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

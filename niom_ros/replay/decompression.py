@@ -1,7 +1,7 @@
-"""Compressed recordings, unpacked with a bound: a few bytes can claim to be many gigabytes.
+"""Compressed bags, unpacked with a limit: a few bytes can unpack to many gigabytes.
 
-rosbags unpacks whatever it is given. `bound_rosbags` gives it decompressors that do not, made of
-the packages that it depends on itself.
+rosbags sets no limit. `bound_rosbags` gives it decompressors that do, made with the packages that
+it depends on itself.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ MOST_OF_DISK = 0.5  # of what is free where files that are compressed as a whole
 
 
 def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
-    """Return what one or more compressed frames hold; refuse more than so many bytes."""
+    """Return the content of one or more compressed frames; refuse more than `most` bytes."""
     parts: list[bytes] = []
     place, left, frames = 0, most, 0
     while place < len(data):

@@ -39,7 +39,7 @@ class FrameResult:
     image: BagImage
     answer: Answer
     messages: Mapping[str, Any]  # by topic; there is not always a pose
-    picture: np.ndarray | None  # None: nobody wants it, or the image cannot be read
+    picture: np.ndarray | None  # None: not requested, or the image cannot be read
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,16 @@ class OutputFiles:
         if self.results is not None:
             if self.results.suffix not in RESULT_SUFFIXES:
                 raise UserError(
-                    f'cannot write results named {self.results}: use the ending .mcap, .json or '
-                    '.jsonl, or none for the folder of a bag'
+                    f'cannot write results to {self.results}: use the ending .mcap, .json or '
+                    '.jsonl, or none for a bag folder'
                 )
             check_new(self.results)
             check_new(partial_folder(self.results))
         if self.video is not None:
             if self.video.suffix != '.mp4':
-                raise UserError(f'cannot write a video named {self.video}: use the ending .mp4')
+                raise UserError(f'cannot write a video to {self.video}: use the ending .mp4')
             check_new(self.video)
-        # Old pictures among new ones would be taken for results of this run.
+        # Old pictures among new ones would look like results of this run.
         if self.pictures is not None and not is_empty_folder(self.pictures):
             check_new(self.pictures)
 
@@ -143,7 +143,7 @@ class Output:
 
 @contextmanager
 def saying_why_not(path: Path) -> Iterator[None]:
-    """Turn what goes wrong while writing into a sentence for people."""
+    """Turn an error while writing into a message for users."""
     try:
         yield
     except (OSError, WriterError) as error:
@@ -165,7 +165,7 @@ class BagOutput(Output):
 
 
 class JsonOutput(Output):
-    """A JSON object for each image, with what stands before, between and behind them."""
+    """A JSON object for each image, with a head, a separator between them, and a tail."""
 
     def __init__(self, path: Path, head: str, separator: str, tail: str) -> None:
         super().__init__(path)
