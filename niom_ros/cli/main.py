@@ -27,7 +27,7 @@ from niom_ros.core.parameters import (
 )
 from niom_ros.core.progress_line import LiveLine
 from niom_ros.core.settings import Settings
-from niom_ros.models.plugins import store_with_plugins
+from niom_ros.models.plugins import with_models_of_plugins
 from niom_ros.models.store import megabytes, ModelError, ModelMissing, ModelStore
 
 if TYPE_CHECKING:
@@ -478,7 +478,7 @@ def _add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _store_with_plugins() -> ModelStore:
     """Return the store with the models of plug-ins, after telling of those that are broken."""
-    store, problems = store_with_plugins()
+    store, problems = with_models_of_plugins(ModelStore())
     for problem in problems:
         print(f'niom: {problem}', file=sys.stderr)
     return store

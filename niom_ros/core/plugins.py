@@ -68,7 +68,7 @@ class Registry:
         except (Exception, SystemExit) as error:  # whatever the code of others does
             raise self._broken(name, f'cannot be imported ({described(error)})') from error
         if not isinstance(plugin, kind):
-            raise self._broken(name, f'is a {type(plugin).__name__}, not a {kind.__name__}')
+            raise self._broken(name, f'is of class {type(plugin).__name__}, not {kind.__name__}')
         if plugin.name != name:
             raise self._broken(name, f"calls itself '{plugin.name}': both names must be the same")
         return plugin

@@ -48,16 +48,16 @@ def load_part(
     with registry.blaming(plugin.name):
         part = plugin.load(settings, store.with_models(plugin.models), device)
         if not isinstance(part, plugin.makes):
-            raise TypeError(f'load returned a {type(part).__name__}, not a {plugin.makes}')
+            raise TypeError(f'load returned a {type(part).__name__} instead of {plugin.makes}')
     return part
 
 
-def store_with_plugins() -> tuple[ModelStore, list[str]]:
-    """Return the store with the models of all plug-ins, and what is wrong with some of these.
+def with_models_of_plugins(store: ModelStore) -> tuple[ModelStore, list[str]]:
+    """Return a store with the models of all plug-ins, and what is wrong with some of these.
 
     This imports the plug-ins of other packages.
     """
-    store, problems = ModelStore(), []
+    problems = []
     for registry in REGISTRIES:
         for name in registry.others:
             try:
