@@ -15,7 +15,7 @@ from geometry_msgs.msg import TransformStamped
 import torch
 
 from niom_ros.matching.features import Extractor
-from niom_ros.matching.matchers import LightGlueMatcher
+from niom_ros.matching.matchers.lightglue import LightGlueMatcher
 from niom_ros.nodes import configuration, frame_worker, outputs, reference_services
 from niom_ros.nodes.matcher_node import main
 from niom_ros.semantics.detectors.grid_detector import GridDetector

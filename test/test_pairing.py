@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.core.settings import Pairing, SettingsError
+from niom_ros.core.settings import Pairing, Settings, SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 from niom_ros.semantics.labels import LabelEmbedder
@@ -18,7 +18,7 @@ CPU = torch.device('cpu')
 
 @pytest.fixture(scope='module')
 def embedder():
-    return LabelEmbedder(ModelStore(), CPU)
+    return LabelEmbedder(Settings(), ModelStore(), CPU)
 
 
 def seen(label, look=None, score=0.9):

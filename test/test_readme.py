@@ -13,6 +13,7 @@ from niom_ros.benchmarks.evaluation.methods import CLASSICAL, PRESETS
 from niom_ros.benchmarks.speed.findings import KEYS
 from niom_ros.cli.main import BENCH_OPTIONS, BENCH_PARTS, main
 from niom_ros.core.parameters import MATCHER_PARAMETERS, VIRTUAL_CAMERA_PARAMETERS
+from niom_ros.core.plugins import REGISTRIES
 from niom_ros.models.table import MODELS
 
 NODES = {'matcher_node': 'matcher', 'virtual_camera': 'virtual_camera'}
@@ -20,6 +21,8 @@ PARAMETERS = {
     'matcher_node': MATCHER_PARAMETERS,
     'virtual_camera': VIRTUAL_CAMERA_PARAMETERS,
 }
+# Without the plug-ins that somebody may have installed
+BUILT_IN = {registry.kind: registry.built_in for registry in REGISTRIES}
 HEADINGS = {'matcher_node': 'Matcher', 'virtual_camera': 'Virtual camera'}
 
 # Every node of ROS 2 has these, and those with a lifecycle some services more.
@@ -103,7 +106,9 @@ def test_the_running_node_has_the_parameters_of_the_table(offered):
 
 
 def shown(parameter):
-    if parameter.choices:
+    if parameter.name in BUILT_IN:
+        allowed = ', '.join(BUILT_IN[parameter.name])
+    elif parameter.choices:
         allowed = parameter.listed_choices()
     elif parameter.minimum is not None:
         allowed = f'{parameter.minimum:.10g} to {parameter.maximum:.10g}'

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.settings import Settings
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
@@ -23,7 +24,7 @@ def detector():
 
 @pytest.fixture(scope='module')
 def embedder():
-    return LabelEmbedder(ModelStore(), CPU)
+    return LabelEmbedder(Settings(), ModelStore(), CPU)
 
 
 @pytest.fixture(scope='module')

@@ -13,7 +13,7 @@ from niom_ros.core.settings import SettingsError
 from niom_ros.models.foreign_pickle import load_foreign_pickle
 from niom_ros.models.store import ModelBroken, ModelStore
 from niom_ros.models.table import MODELS
-from niom_ros.semantics.labels import OpenClip
+from niom_ros.semantics.embedders.open_clip import OpenClip
 
 CLONE = Path(__file__).resolve().parent.parent
 SOURCES = sorted(

@@ -11,6 +11,7 @@ from pathlib import Path
 import sys
 from typing import Any, TYPE_CHECKING
 
+from niom_ros.cli.tables import print_table
 from niom_ros.core.errors import UserError
 from niom_ros.core.installation import version
 from niom_ros.core.malloc_tuning import keep_freed_memory
@@ -27,6 +28,7 @@ from niom_ros.core.parameters import (
 )
 from niom_ros.core.progress_line import LiveLine
 from niom_ros.core.settings import Settings
+from niom_ros.models.plugins import with_models_of_plugins
 from niom_ros.models.store import megabytes, ModelError, ModelMissing, ModelStore
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_calibrate(commands)
     _add_bench(commands)
     _add_models(commands)
+    _add_plugins(commands)
     return parser
 
 
@@ -495,9 +498,17 @@ def _add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     check.set_defaults(run=models_check)
 
 
+def _store_with_plugins() -> ModelStore:
+    """Return the store with the models of plug-ins, after telling of those that are broken."""
+    store, problems = with_models_of_plugins(ModelStore())
+    for problem in problems:
+        print(f'niom: {problem}', file=sys.stderr)
+    return store
+
+
 def models_list(arguments: argparse.Namespace) -> int:
     """Show every model, its licence and its state."""
-    store = ModelStore()
+    store = _store_with_plugins()
     if arguments.json:
         rows = [
             {**asdict(model), 'state': state.value, 'path': str(store.folder / model.file)}
@@ -512,10 +523,7 @@ def models_list(arguments: argparse.Namespace) -> int:
         size = megabytes(model.size)
         row = (model.name, state.value, size, model.licence, commercial, default, model.purpose)
         table.append(row)
-    widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print('  '.join(cells).rstrip())
+    print_table(table)
     print(f'\nfolder: {store.folder}')
     return 0
 
@@ -525,7 +533,7 @@ def models_fetch(arguments: argparse.Namespace) -> int:
     # Imported only here, so that code that loads models cannot reach the network.
     from niom_ros.models.fetching import fetch
 
-    store = ModelStore()
+    store = _store_with_plugins()
     names = list(arguments.names)
     for model in store.models.values():
         if arguments.default if model.default else arguments.optional:
@@ -542,7 +550,7 @@ def models_fetch(arguments: argparse.Namespace) -> int:
 
 def models_check(arguments: argparse.Namespace) -> int:
     """Verify the files; a model that is not in the default set may be missing."""
-    store = ModelStore()
+    store = _store_with_plugins()
     code = 0
     for model in store.models.values():
         try:
@@ -555,6 +563,21 @@ def models_check(arguments: argparse.Namespace) -> int:
                 print(f'niom: {error}', file=sys.stderr)
                 code = 1
     return code
+
+
+def _add_plugins(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        'plugins', help='show every extractor, matcher, detector and label embedder'
+    )
+    command.set_defaults(run=plugins)
+
+
+def plugins(arguments: argparse.Namespace) -> int:
+    """Show all that can be chosen; exits 1 if a plug-in of another package is broken."""
+    # Here, because torch takes seconds to import.
+    from niom_ros.cli.plugins import show_plugins
+
+    return 0 if show_plugins() else 1
 
 
 class TerminalReport:

@@ -7,17 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from niom_ros.core.plugins import DETECTORS, EXTRACTORS, LABEL_EMBEDDERS, MATCHERS
 from niom_ros.core.settings import (
     AGGREGATIONS,
     CAM_METHODS,
-    DETECTORS,
     DEVICES,
     DRAWING_SEARCHES,
-    EXTRACTORS,
     FALLBACKS,
     LANDMARK_MODES,
     Limits,
-    MATCHERS,
     Options,
     Pairing,
     PAIRINGS,
@@ -65,13 +63,13 @@ NETWORK_PARAMETERS = (
         'extractor',
         Settings.extractor,
         'Network that finds keypoints.',
-        choices=EXTRACTORS,
+        choices=EXTRACTORS.names,
     ),
     Parameter(
         'matcher',
         Settings.matcher,
         'Method that matches keypoints; superglue works only with superpoint.',
-        choices=MATCHERS,
+        choices=MATCHERS.names,
     ),
     Parameter(
         'device',
@@ -108,7 +106,7 @@ NETWORK_PARAMETERS = (
         'detector',
         Settings.detector,
         'Network that detects objects; yolov7-seg is under the GPL.',
-        choices=DETECTORS,
+        choices=DETECTORS.names,
     ),
     Parameter(
         'detector_path',
@@ -151,6 +149,12 @@ NETWORK_PARAMETERS = (
         Settings.fallback,
         'Where weights come from when no object is known.',
         choices=FALLBACKS,
+    ),
+    Parameter(
+        'label_embedder',
+        Settings.label_embedder,
+        'What compares labels; auto: open_clip where clip_path is set, else tables and MiniLM.',
+        choices=LABEL_EMBEDDERS.names,
     ),
     Parameter(
         'clip_path',

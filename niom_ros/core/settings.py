@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from niom_ros.core.errors import UserError
+from niom_ros.core.plugins import DETECTORS, EXTRACTORS, LABEL_EMBEDDERS, MATCHERS
 
 if TYPE_CHECKING:
     import torch
 
-EXTRACTORS = ('aliked', 'disk', 'xfeat', 'superpoint')
-MATCHERS = ('lightglue', 'nearest', 'superglue')
 DEVICES = ('auto', 'cpu', 'cuda')
 PRECISIONS = ('single', 'half')
-DETECTORS = ('yolov4-tiny', 'yolov7-seg', 'onnx', 'ultralytics', 'none')
 CAM_METHODS = ('closed_form', 'gradcam', 'gradcam++', 'hirescam', 'layercam', 'eigencam')
 FALLBACKS = ('none', 'saliency')
 WEIGHTINGS = ('auto', 'sew', 'none', 'uniform', 'shuffled', 'heat', 'one_plus_heat')
@@ -25,10 +23,6 @@ DRAWING_SEARCHES = ('both', 'matches', 'ink')
 LANDMARK_MODES = ('global', 'local')
 ROTATIONS = (0, 90, 180, 270)
 TRANSPORTS = ('raw', 'compressed')
-
-# How far below 1 weights may go: the range of the paper, where that leaves enough matches. With
-# 0.5, DISK and XFeat lose at least half of theirs.
-SUITABLE_RANGE = {'aliked': 0.5, 'superpoint': 0.5, 'disk': 0.25, 'xfeat': 0.25}
 
 
 class SettingsError(UserError):
@@ -55,19 +49,21 @@ class Settings:
     cam: str = 'closed_form'  # how heat maps are computed
     gate_heat: bool = True  # cut each heat map off at its object's box
     fallback: str = 'none'  # where weights come from when nothing is detected
+    label_embedder: str = 'auto'  # open_clip where there is a clip_path, else tables
     clip_path: str = ''  # an open_clip checkpoint that compares labels
     clip_model: str = 'ViT-B-32'  # its architecture, as open_clip names it
 
     def __post_init__(self) -> None:
         """Refuse values that no network can work with."""
         for name, choices in (
-            ('extractor', EXTRACTORS),
-            ('matcher', MATCHERS),
+            ('extractor', EXTRACTORS.names),
+            ('matcher', MATCHERS.names),
             ('device', DEVICES),
             ('precision', PRECISIONS),
-            ('detector', DETECTORS),
+            ('detector', DETECTORS.names),
             ('cam', CAM_METHODS),
             ('fallback', FALLBACKS),
+            ('label_embedder', LABEL_EMBEDDERS.names),
         ):
             check_choice(name, getattr(self, name), choices)
         for name in ('max_keypoints', 'max_image_side'):

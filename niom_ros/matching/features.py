@@ -6,16 +6,13 @@ from dataclasses import dataclass, replace
 import cv2
 import numpy as np
 import torch
-from torch.nn.functional import interpolate
 
-from niom_ros.core.settings import Settings, SettingsError
+from niom_ros.core.plugins import EXTRACTORS
+from niom_ros.core.settings import Settings
+from niom_ros.models.plugins import load_part, Plugin
 from niom_ros.models.store import ModelStore
-from niom_ros.networks.aliked import ALIKED, rearranged
-from niom_ros.networks.superpoint import SuperPoint
+from niom_ros.networks.lightglue import Architecture
 
-# With its authors' threshold of 0.2 a blurred image has almost no keypoints. A uniform grey or
-# white image reaches 0.017, a photo blurred beyond recognition (sigma 10) still 0.04.
-ALIKED_THRESHOLD = 0.02
 SMALLEST_SIDE = 32  # pixels; below this the networks' coarsest layer has no cell left
 
 
@@ -63,81 +60,47 @@ def strongest(scores: torch.Tensor, most: int) -> torch.Tensor:
     return scores.topk(min(most, len(scores))).indices.sort().values
 
 
-Network = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
-"""From a 1 x 3 x H x W image in [0, 1] to keypoints (N x 2), scores (N), descriptors (N x D)."""
+Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Keypoints (N x 2, x and y), scores (N) and descriptors (N x D, unit length)."""
+
+Network = Callable[[torch.Tensor], Found]
+"""From an image (1 x 3 x H x W, RGB, 0 to 1) to what is found in it, on the same device."""
 
 
-def load_aliked(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
-    """ALIKED: fast and precise. The default."""
-    model = ALIKED(max_keypoints, ALIKED_THRESHOLD)
-    model.load_state_dict(rearranged(store.load_state_dict('aliked-n16')))
-    return model, model
+@dataclass(frozen=True)
+class LightGlueWeights:
+    """A LightGlue that was trained for an extractor."""
+
+    model: str  # its name in the store
+    architecture: Architecture
 
 
-def load_disk(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
-    """DISK: finds more on plain surfaces, slower."""
-    from kornia.feature import DISK  # takes half a second
+@dataclass(frozen=True, kw_only=True)
+class ExtractorPlugin(Plugin[Network]):
+    """A network that finds keypoints; `load` puts it on the device, ready to be called."""
 
-    model = DISK()
-    model.load_state_dict(store.load_state_dict('disk')['extractor'])
+    makes = Callable
 
-    def network(image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        # A uniform grey or white image reaches 11.3; keypoints of photos score up to 115.
-        (found,) = model(image, n=max_keypoints, score_threshold=12.0, pad_if_not_divisible=True)
-        return found.keypoints, found.detection_scores, found.descriptors
-
-    return model, network
+    # How far weights may go down. 0.5 is the paper's range; less where that costs many matches.
+    weight_range: float = 0.5
+    lightglue: LightGlueWeights | None = None  # None: other matchers must do
 
 
-def load_superpoint(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
-    """SuperPoint: what the paper uses; its weights are for non-commercial use only."""
-    model = SuperPoint(max_keypoints)
-    model.load_state_dict(store.load_state_dict('superpoint'))
-    return model, model
-
-
-def load_xfeat(store: ModelStore, max_keypoints: int) -> tuple[torch.nn.Module, Network]:
-    """XFeat: made for speed, on CPUs too; less precise."""
-    try:
-        from kornia.feature import XFeat
-    except ImportError:  # kornia has it since 0.8.3, which needs Python 3.11
-        raise SettingsError(
-            "extractor 'xfeat' needs kornia 0.8.3 or later, for which Python must be 3.11 or "
-            'later: use another extractor, or a newer Python'
-        ) from None
-    model = XFeat(top_k=max_keypoints)
-    model.net.load_state_dict(store.load_state_dict('xfeat'))
-
-    def network(image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        # XFeat would do this itself, but then be half a pixel off.
-        height, width = image.shape[-2:]
-        size = max(32, height // 32 * 32), max(32, width // 32 * 32)
-        image = interpolate(image, size, mode='bilinear', align_corners=False)
-        (found,) = model.detectAndCompute(image)
-        scale = image.new_tensor([width / size[1], height / size[0]])
-        keypoints = (found['keypoints'] + 0.5) * scale - 0.5
-        return keypoints, found['scores'], found['descriptors']
-
-    return model, network
-
-
-LOADERS = {
-    'aliked': load_aliked,
-    'disk': load_disk,
-    'superpoint': load_superpoint,
-    'xfeat': load_xfeat,
-}
+def extractor_plugin(name: str) -> ExtractorPlugin:
+    """Return the extractor of this name, not loaded yet."""
+    return EXTRACTORS.load(name, ExtractorPlugin)
 
 
 class Extractor:
-    """Finds the keypoints of images, with one of the networks above."""
+    """Finds the keypoints of images, with the network that the settings name."""
 
     def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
         """Load the network from the store."""
         self._device = device
         self._max_side = settings.max_image_side
-        model, self._network = LOADERS[settings.extractor](store, settings.max_keypoints)
-        model.eval().to(device)
+        plugin = extractor_plugin(settings.extractor)
+        self.weight_range = plugin.weight_range  # that suits its descriptors
+        self._network = load_part(EXTRACTORS, plugin, settings, store, device)
 
     def shrunk_size(self, width: int, height: int) -> tuple[int, int]:
         """Return the width and height in which an image of this size reaches the network."""

@@ -18,7 +18,6 @@ from niom_ros.core.settings import (
     Options,
     Settings,
     SettingsError,
-    SUITABLE_RANGE,
     Weighting,
 )
 from niom_ros.drawings.edges import EdgeFinder, Edges
@@ -40,7 +39,7 @@ from niom_ros.matching.geometry import (
     Verdict,
 )
 from niom_ros.matching.looks import Clue, is_close, keypoint_step, Look, part_around, timed
-from niom_ros.matching.matchers import load_matcher, Side
+from niom_ros.matching.matches import load_matcher, Side
 from niom_ros.matching.outcomes import better, found_without_need, MatchOutcome, ON_OBJECT, Weights
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.weighting import one_heat, weighted, weights_of
@@ -76,14 +75,13 @@ class Pipeline:
         self.method = f'{settings.extractor}+{settings.matcher}'
         self.detector = settings.detector
         self._calibration = calibration_of(self.method)
-        self._suitable_range = SUITABLE_RANGE[settings.extractor]
         self._half = settings.precision == 'half'
         self.max_keypoints = settings.max_keypoints
         self._plenty = min(PLENTY_OF_KEYPOINTS, settings.max_keypoints)
         self._extractor = Extractor(settings, store, device)
         self._matcher = load_matcher(settings, store, device)
         detector = load_detector(settings, store, device)
-        self._embedder = LabelEmbedder(store, device, settings.clip_path, settings.clip_model)
+        self._embedder = LabelEmbedder(settings, store, device)
         self._embedder.prepare()  # so that faults show now
         self._reader = SceneReader(detector, self._embedder, settings.fallback, device)
         self._store, self._loading = store, Lock()
@@ -304,7 +302,7 @@ class Pipeline:
             reference = reference.with_most(look.most_keypoints)
         weighting, seconds = replace(options.weighting, kind=way), look.seconds
         if weighting.range is None:
-            weighting = replace(weighting, range=self._suitable_range)
+            weighting = replace(weighting, range=self._extractor.weight_range)
         scene, paired = Scene(), PairedObjects()
         if weighting.kind == 'none':
             features = self.features_of(look)

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
 
-from niom_ros.matching.matchers import Side
+from niom_ros.matching.matches import Side
 
 KEPT = 4  # weightings of one reference: not weighted, and the pairings of late; 1 MB each
 

@@ -52,6 +52,16 @@ class ModelBroken(ModelError):
         )
 
 
+class ModelClash(ModelError):
+    """A plug-in brings a model whose name or file another one has."""
+
+    def __init__(self, model: Model, other: Model) -> None:
+        super().__init__(
+            f'{model.name} ({model.file}) of a plug-in is not the {other.name} ({other.file}) '
+            'that is known already: give the model of the plug-in another name and file'
+        )
+
+
 class StoreNotWritable(ModelError):
     """The folder for the models cannot be created or written to."""
 
@@ -111,6 +121,16 @@ class ModelStore:
         if name not in self.models:
             raise UnknownModel(name, self.models)
         return self.models[name]
+
+    def with_models(self, models: Iterable[Model]) -> ModelStore:
+        """Return the same store with more models, which must not replace any."""
+        known = {**self.models}
+        for model in models:
+            for other in known.values():
+                if model != other and (model.name == other.name or model.file == other.file):
+                    raise ModelClash(model, other)
+            known[model.name] = model
+        return ModelStore(self.folder, known.values())
 
     def path(self, name: str) -> Path:
         """Return the model's file, after making sure that it is the right one."""

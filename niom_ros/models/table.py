@@ -299,3 +299,9 @@ MODELS: tuple[Model, ...] = (
         default=False,
     ),
 )
+
+
+def models_named(*names: str) -> tuple[Model, ...]:
+    """Return the models of these names."""
+    by_name = {model.name: model for model in MODELS}
+    return tuple(by_name[name] for name in names)

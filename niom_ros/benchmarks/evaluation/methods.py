@@ -7,7 +7,8 @@ A name is a preset, and after an @ the networks to use it with: `sew`, `sew@disk
 from dataclasses import dataclass, replace
 
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import EXTRACTORS, MATCHERS, Options, Settings
+from niom_ros.core.plugins import EXTRACTORS, MATCHERS
+from niom_ros.core.settings import Options, Settings
 
 # What each preset changes: weighting, pairing, and how drawings are found.
 PRESETS: dict[str, tuple[str, str, str] | None] = {
@@ -51,8 +52,8 @@ def method_named(name: str, settings: Settings, options: Options) -> Method:
     if networks:
         extractor, _, matcher = networks.partition('+')
         for what, value, choices in (
-            ('extractor', extractor, EXTRACTORS),
-            ('matcher', matcher or settings.matcher, MATCHERS),
+            ('extractor', extractor, EXTRACTORS.names),
+            ('matcher', matcher or settings.matcher, MATCHERS.names),
         ):
             if value not in choices:
                 known = ', '.join(choices)

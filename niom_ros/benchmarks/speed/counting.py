@@ -7,7 +7,7 @@ from typing import Any
 from niom_ros.benchmarks.speed.findings import Findings, Table
 from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.matching.features import Extractor
-from niom_ros.matching.matchers import LightGlueMatcher
+from niom_ros.matching.matchers.lightglue import LightGlueMatcher
 from niom_ros.matching.reference import Reference
 from niom_ros.semantics.detectors.grid_detector import GridDetector
 from niom_ros.semantics.heat_maps import HeatMap

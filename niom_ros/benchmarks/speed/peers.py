@@ -14,7 +14,8 @@ from niom_ros.benchmarks.speed.views import Attempt, OF_REFERENCE, Stopwatch
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import choose_device, Limits, Settings, SettingsError
 from niom_ros.matching.confidence import calibration_of
-from niom_ros.matching.features import ALIKED_THRESHOLD, Extractor, Features
+from niom_ros.matching.extractors.aliked import THRESHOLD
+from niom_ros.matching.features import Extractor, Features
 from niom_ros.matching.geometry import locate
 from niom_ros.matching.outcomes import MatchOutcome
 from niom_ros.models.store import ModelStore
@@ -66,9 +67,7 @@ class PublishedAliked:
         """Load the weights."""
         self._device = device
         # Our threshold, so that both have as many keypoints.
-        model = ALIKED(
-            max_num_keypoints=settings.max_keypoints, detection_threshold=ALIKED_THRESHOLD
-        )
+        model = ALIKED(max_num_keypoints=settings.max_keypoints, detection_threshold=THRESHOLD)
         model.load_state_dict(store.load_state_dict('aliked-n16'))
         self._model = model.eval().to(device)
         self._max_side = settings.max_image_side

@@ -4,8 +4,7 @@ import torch
 
 from niom_ros.core.settings import Limits
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.features import Features
-from niom_ros.matching.matchers import LIGHTGLUE_ARCHITECTURES
+from niom_ros.matching.features import extractor_plugin, Features
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.lightglue import with_present_names
 
@@ -29,7 +28,9 @@ class PublishedLightGlue:
 
         Adaptive, as it comes, it ends early and drops points that seem needless.
         """
-        sizes = LIGHTGLUE_ARCHITECTURES[extractor]
+        trained = extractor_plugin(extractor).lightglue
+        assert trained is not None
+        sizes = trained.architecture
         model = network(
             features=None,
             filter_threshold=Limits().score_threshold,
@@ -39,7 +40,7 @@ class PublishedLightGlue:
             num_heads=sizes.heads,
             **(ADAPTIVITY.get(extractor, {}) if adaptive else ADAPTIVITY_OFF),
         )
-        weights = store.load_state_dict(f'lightglue-{extractor}')
+        weights = store.load_state_dict(trained.model)
         # Not strict: none of the files holds the confidence thresholds.
         model.load_state_dict(with_present_names(weights), strict=False)
         self._model = model.eval().to(device)

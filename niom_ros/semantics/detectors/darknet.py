@@ -4,9 +4,11 @@ from typing import Any
 
 import torch
 
+from niom_ros.core.settings import Settings
 from niom_ros.models.store import ModelStore
+from niom_ros.models.table import models_named
 from niom_ros.networks.darknet import Darknet, numbers, Section, yolov4_tiny_network
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions
+from niom_ros.semantics.detectors.grid_detector import DetectorOptions, DetectorPlugin
 from niom_ros.semantics.detectors.yolo import YoloDetector, YoloHead, YoloNetwork
 
 # Labels are compared as text: these are the words for what darknet's file runs together.
@@ -58,3 +60,17 @@ def load_yolov4_tiny(
     labels = tuple(WORDS.get(name, name) for name in names if name)
     side = int(darknet.net['width'])
     return YoloDetector('yolov4-tiny', DarknetYolo(darknet), labels, side, 32, options, device)
+
+
+def load(settings: Settings, store: ModelStore, device: torch.device) -> YoloDetector:
+    """Load YOLOv4-tiny as the settings want it."""
+    return load_yolov4_tiny(store, DetectorOptions.of(settings), device)
+
+
+PLUGIN = DetectorPlugin(
+    name='yolov4-tiny',
+    description='YOLOv4-tiny: small and fast, 80 classes of everyday things',
+    licence='Unlicense',
+    load=load,
+    models=models_named('yolov4-tiny', 'yolov4-tiny-cfg', 'coco-labels'),
+)

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 import math
 from threading import Lock
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import cv2
 import numpy as np
 import torch
 
+from niom_ros.core.settings import Settings
+from niom_ros.models.plugins import Plugin
 from niom_ros.semantics.cam import CLOSED_FORM
 from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 from niom_ros.semantics.objects import SeenObject
@@ -19,6 +21,7 @@ MOST_SAMPLES = 1000  # times as many: a box may be any number
 SAME_OBJECT = 0.45  # boxes of one class that overlap more than this are one object
 
 
+@runtime_checkable
 class Detector(Protocol):
     """Finds objects in images."""
 
@@ -28,6 +31,13 @@ class Detector(Protocol):
         """Return the objects of an RGB image (height x width x 3, uint8), surest first."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DetectorPlugin(Plugin[Detector | None]):
+    """A detector. Those that take detector_path need it."""
+
+    makes = Detector | None
+
+
 @dataclass(frozen=True)
 class DetectorOptions:
     """The options that every detector has."""
@@ -35,6 +45,11 @@ class DetectorOptions:
     threshold: float = 0.25  # objects that score lower are dropped
     cam: str = CLOSED_FORM  # how heat maps are made
     gated: bool = True  # whether a heat map ends at its object's box
+
+    @classmethod
+    def of(cls, settings: Settings) -> 'DetectorOptions':
+        """Return what the settings say about every detector."""
+        return cls(settings.detector_threshold, settings.cam, settings.gate_heat)
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,13 @@ import numpy as np
 import onnxruntime
 import torch
 
-from niom_ros.core.settings import existing_file, SettingsError
+from niom_ros.core.settings import existing_file, Settings, SettingsError
+from niom_ros.models.store import ModelStore
 from niom_ros.semantics.cam import CLOSED_FORM
 from niom_ros.semantics.detectors.grid_detector import (
     corners_of,
     DetectorOptions,
+    DetectorPlugin,
     GridDetector,
     Letterbox,
     Level,
@@ -568,3 +570,19 @@ def classes_of_head(output: torch.Tensor, anchors: Sequence[float]) -> int:
     if odd or not count or channels % count or (output.ndim == 5 and output.shape[1] != count):
         return 0
     return max(0, channels // count - 5)
+
+
+def load(settings: Settings, store: ModelStore, device: torch.device) -> OnnxYolo:
+    """Load the file that the settings name."""
+    return load_onnx_yolo(
+        settings.detector_path, settings.detector_labels, DetectorOptions.of(settings), device
+    )
+
+
+PLUGIN = DetectorPlugin(
+    name='onnx',
+    description='any YOLO that was exported to ONNX, from detector_path',
+    licence="the file's own",
+    load=load,
+    takes=('detector_path', 'detector_labels'),
+)

@@ -18,11 +18,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from niom_ros.core.settings import existing_file, SettingsError
+from niom_ros.core.settings import existing_file, Settings, SettingsError
+from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import (
     Candidate,
     corners_of,
     DetectorOptions,
+    DetectorPlugin,
     Level,
     Look,
 )
@@ -228,3 +230,19 @@ def trained_side(model: Any) -> int:
     size = arguments.get('imgsz') if isinstance(arguments, dict) else None
     sides = size if isinstance(size, list | tuple) else [size]
     return max((side for side in sides if isinstance(side, int)), default=USUAL_SIDE)
+
+
+def load(settings: Settings, store: ModelStore, device: torch.device) -> UltralyticsDetector:
+    """Load the file that the settings name."""
+    return load_ultralytics(
+        settings.detector_path, settings.detector_sha256, DetectorOptions.of(settings), device
+    )
+
+
+PLUGIN = DetectorPlugin(
+    name='ultralytics',
+    description='a .pt file of ultralytics, from detector_path; needs that package',
+    licence='AGPL-3.0',
+    load=load,
+    takes=('detector_path', 'detector_sha256'),
+)

@@ -11,9 +11,11 @@ import torch
 from torch import nn
 from torch.nn.functional import conv2d
 
+from niom_ros.core.settings import Settings
 from niom_ros.models.foreign_pickle import load_foreign_pickle, tensors_of
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions
+from niom_ros.models.table import models_named
+from niom_ros.semantics.detectors.grid_detector import DetectorOptions, DetectorPlugin
 from niom_ros.semantics.detectors.yolo import (
     FIRST_CLASS,
     squared_growth,
@@ -167,3 +169,17 @@ def load_yolov7_seg(
     network.load_weights(tensors_of(saved))
     labels = tuple(saved.names.values())
     return YoloDetector('yolov7-seg', network, labels, 640, 32, options, device)
+
+
+def load(settings: Settings, store: ModelStore, device: torch.device) -> YoloDetector:
+    """Load YOLOv7 as the settings want it."""
+    return load_yolov7_seg(store, DetectorOptions.of(settings), device)
+
+
+PLUGIN = DetectorPlugin(
+    name='yolov7-seg',
+    description='YOLOv7: slower and surer than YOLOv4-tiny, the same 80 classes',
+    licence='GPL-3.0',
+    load=load,
+    models=models_named('yolov7-seg'),
+)

@@ -1,0 +1,1 @@
+"""Networks that find keypoints, each a plug-in."""

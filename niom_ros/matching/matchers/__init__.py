@@ -1,0 +1,1 @@
+"""What matches keypoints, each a plug-in."""

@@ -1,0 +1,48 @@
+"""SuperGlue: what the paper uses; its weights are for non-commercial use only."""
+
+from typing import Any
+
+import torch
+
+from niom_ros.core.settings import Settings
+from niom_ros.matching.features import Features
+from niom_ros.matching.matches import MatcherPlugin, Matches
+from niom_ros.models.store import ModelStore
+from niom_ros.models.table import models_named
+from niom_ros.networks.superglue import mutual_matches, SuperGlue
+
+
+class SuperGlueMatcher:
+    """Matches features of SuperPoint with SuperGlue; for non-commercial use only."""
+
+    def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
+        """Load the weights."""
+        model = SuperGlue()
+        model.load_state_dict(store.load_state_dict('superglue-outdoor'))
+        self._model = model.eval().to(device)
+
+    def project(self, features: Features) -> Features:
+        """Return the features as they are: SuperGlue has no such layer."""
+        return features
+
+    def prepare(self, projected: Features) -> Features:
+        """Return the features as they are."""
+        return projected
+
+    @torch.no_grad()
+    def match(self, reference: Features, image: Features, score_threshold: float) -> Matches:
+        """Return which features belong together and score more than the threshold."""
+        sides: list[Any] = []
+        for side in (reference, image):
+            sides += [side.keypoints, side.scores, side.descriptors, (side.width, side.height)]
+        return Matches.sorted(*mutual_matches(self._model(*sides), score_threshold))
+
+
+PLUGIN = MatcherPlugin(
+    name='superglue',
+    description='SuperGlue: what the paper uses',
+    licence='Magic Leap non-commercial',
+    load=SuperGlueMatcher,
+    models=models_named('superglue-outdoor'),
+    extractors=('superpoint',),
+)

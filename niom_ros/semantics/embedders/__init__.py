@@ -1,0 +1,1 @@
+"""What turns labels into vectors, each a plug-in."""

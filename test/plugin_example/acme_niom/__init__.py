@@ -1,0 +1,1 @@
+"""Plug-ins for niom_ros, as somebody else would write them."""

@@ -1,0 +1,12 @@
+"""A matcher: the nearest neighbours of niom_ros, for SIFT alone."""
+
+from niom_ros.matching.matchers.nearest import NearestMatcher
+from niom_ros.matching.matches import MatcherPlugin
+
+PLUGIN = MatcherPlugin(
+    name='acme-closest',
+    description='nearest neighbours for SIFT',
+    licence='Apache-2.0',
+    load=NearestMatcher,
+    extractors=('acme-sift',),
+)
