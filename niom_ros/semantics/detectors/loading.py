@@ -2,6 +2,7 @@
 
 import torch
 
+from niom_ros.core.extras import needs_extra
 from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import Detector, DetectorOptions
@@ -36,7 +37,8 @@ def load_detector(settings: Settings, store: ModelStore, device: torch.device) -
 
         return load_yolov7_seg(store, options, device)
     if name == 'onnx':
-        from niom_ros.semantics.detectors.onnx_yolo import load_onnx_yolo
+        with needs_extra('onnx', "detector 'onnx'"):
+            from niom_ros.semantics.detectors.onnx_yolo import load_onnx_yolo
 
         return load_onnx_yolo(path, settings.detector_labels, options, device)
     if name == 'ultralytics':
