@@ -1,4 +1,4 @@
-"""What on a page is written about the object, rather than the object itself."""
+"""Find what on a page describes the object: texts, dimensions, frame and title block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from niom_ros.images.pages.line_work import Kind, Piece
 from niom_ros.images.pages.sheet import find_sheet
 from niom_ros.images.pages.texts import find_drawn_texts
 
-MOST_PIECES = 20_000  # that are told apart; of a page with more only texts are left out
+MOST_PIECES = 20_000  # that are analysed; from a page with more, only texts are left out
 WHOLE_PAGE = 0.5  # of the page: an image that covers more is a scan of it
 
 
 @dataclass(frozen=True)
 class Annotations:
-    """Which pieces of a page do not show the object, and what to tell the user about it."""
+    """The pieces of a page that do not show the object, and what the user should know."""
 
     pieces: frozenset[int]
     left_out: str  # for example '3 texts, 2 dimension lines, frame'
@@ -25,7 +25,7 @@ class Annotations:
 
 
 def find_annotations(pieces: Sequence[Piece], page: tuple[float, float]) -> Annotations:
-    """Tell annotations from the object; the page's longer side is 1.
+    """Separate annotations from the object; the longer side of the page is 1.
 
     If nothing would be left, nothing is left out.
     """
@@ -33,7 +33,7 @@ def find_annotations(pieces: Sequence[Piece], page: tuple[float, float]) -> Anno
     advice: list[str] = []
     if covered_by_images(pieces) > WHOLE_PAGE * page[0] * page[1]:
         advice.append(
-            'is a scan or a photo, on which texts and lines are not told apart: give a region or '
+            'is a scan or a photo, in which annotations cannot be recognised: give a region or '
             'a mask'
         )
     if len(pieces) > MOST_PIECES:
@@ -54,9 +54,9 @@ def find_annotations(pieces: Sequence[Piece], page: tuple[float, float]) -> Anno
 def annotations_among(
     pieces: Sequence[Piece], texts: set[int], page: tuple[float, float]
 ) -> tuple[set[int], str, list[str]]:
-    """Return which pieces are annotations, how to say that, and what is doubtful."""
+    """Return which pieces are annotations, a summary of them, and doubts."""
     text_boxes = boxes_of([pieces[index].box for index in texts])
-    # Texts tell leaders from edges, and arrow heads must not be taken for letters.
+    # Texts distinguish leaders from edges, and arrow heads must not pass for letters.
     clear = find_dimensions(pieces, text_boxes)
     pointing = {index for dimension in clear for index in dimension.pieces}
     drawn = find_drawn_texts(pieces, texts | pointing)
@@ -93,7 +93,7 @@ def annotations_among(
 
 
 def as_text(piece: Piece) -> Piece:
-    """Return a part of a drawn letter as what it is."""
+    """Return a piece of a drawn letter as text."""
     return Piece(piece.points, Kind.TEXT)
 
 

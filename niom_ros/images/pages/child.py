@@ -1,7 +1,7 @@
-"""The process in which a page is read, so that no file can stop or fill the one that asked.
+"""The process that reads a page, so that no file can block the node or use up its memory.
 
-Started by read_apart(); its standard input is the file, its standard output a line of JSON, and
-then the pixels of the picture.
+read_apart() starts it. It reads the file from standard input, and writes a line of JSON and then
+the pixels of the picture to standard output.
 """
 
 import json
@@ -12,7 +12,7 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.extras import needs_extra
 
 MOST_MEMORY = 2 * 10**9  # bytes
-MOST_SECONDS = 60  # of computing, in case nobody is left to end this process
+MOST_SECONDS = 60  # of CPU time, in case the process that should end this one is gone
 
 
 def main() -> None:
@@ -34,13 +34,13 @@ def main() -> None:
 
 
 def limit(what: int, most: int) -> None:
-    """Lower a limit of this process, unless it is lower already."""
+    """Lower a resource limit of this process, unless it is already lower."""
     lowest = min((value for value in resource.getrlimit(what) if value >= 0), default=most)
     resource.setrlimit(what, (min(most, lowest),) * 2)
 
 
 def answer(header: dict[str, object], pixels: bytes = b'') -> None:
-    """Write what the asking process waits for."""
+    """Write the answer that read_apart() waits for."""
     sys.stdout.buffer.write(json.dumps(header).encode() + b'\n')
     sys.stdout.buffer.write(pixels)
 

@@ -1,4 +1,4 @@
-"""Pictures of PDF and SVG pages without their annotations, drawn in this process."""
+"""Draw PDF and SVG pages without their annotations, in this process."""
 
 import math
 import os
@@ -10,13 +10,13 @@ from niom_ros.images.pages.pdf import pdf_page, PdfPage
 from niom_ros.images.pages.reading import ReferencePicture
 from niom_ros.images.pages.svg import svg_page, SvgPage
 
-LONGER_SIDE = 1600  # pixels of a page whose resolution nobody chose
+LONGER_SIDE = 1600  # pixels, unless page_dpi is given
 LARGEST_PDF = 200_000_000  # bytes
 LARGEST_SVG = 30_000_000
 
 
 def draw_page(file: BinaryIO, kind: str, page: int, page_dpi: float) -> ReferencePicture:
-    """Draw a page of a 'pdf' or 'svg' file; how long that takes, the file decides."""
+    """Draw a page of a 'pdf' or 'svg' file; the file decides how long that takes."""
     try:
         if kind == 'pdf':
             with pdf_page(content_of(file, LARGEST_PDF), page) as opened:
@@ -34,7 +34,7 @@ def draw_page(file: BinaryIO, kind: str, page: int, page_dpi: float) -> Referenc
 
 
 def content_of(file: BinaryIO, most: int) -> bytes:
-    """Return what is in a file, unless it is too large to be a page."""
+    """Return the content of a file, unless it is too large to be a page."""
     size = os.fstat(file.fileno()).st_size
     if size > most:
         raise ImageError(
@@ -46,7 +46,7 @@ def content_of(file: BinaryIO, most: int) -> bytes:
 
 
 def drawn(opened: PdfPage | SvgPage, page: int, page_dpi: float) -> ReferencePicture:
-    """Draw a page without its annotations, and say what these were."""
+    """Draw a page without its annotations, and say what was left out."""
     size = pixels(opened.inches, page_dpi)
     if not opened.pieces:
         raise ImageError(f'page {page} is empty: name a page on which something is drawn')
@@ -72,7 +72,7 @@ def pixels(inches: tuple[float, float], page_dpi: float) -> tuple[int, int]:
 
 
 def notes_on(annotations: Annotations, page: int) -> tuple[str, ...]:
-    """Return what to tell about a page."""
+    """Return what the user should know about a page."""
     told = [f'page {page} {advice}' for advice in annotations.advice]
     if annotations.left_out:
         told.insert(0, f'left out of page {page}: {annotations.left_out}')
