@@ -1,4 +1,4 @@
-"""Install the library and the `niom` command without ROS: pip install -e ."""
+"""Install the library and the `niom` command without ROS: pip install -e '.[all]'."""
 
 from pathlib import Path
 from xml.etree import ElementTree
@@ -7,8 +7,15 @@ from setuptools import find_packages, setup
 
 here = Path(__file__).parent
 package = ElementTree.parse(here / 'package.xml').getroot()
-# Not requirements-no-deps.txt: nobody can ask for --no-deps here.
-requirements = (here / 'environment/requirements.txt').read_text().splitlines()
+
+
+def requirements(file: Path) -> list[str]:
+    """Return the packages that a requirements file names."""
+    lines = file.read_text().splitlines()
+    return [line for line in lines if line and not line.startswith('#')]
+
+
+extras = {file.stem: requirements(file) for file in here.glob('environment/extras/*.txt')}
 
 setup(
     name='niom_ros',
@@ -18,6 +25,8 @@ setup(
     packages=find_packages(include=['niom_ros', 'niom_ros.*']),
     package_data={'niom_ros.matching': ['calibration.json']},
     python_requires='>=3.10',
-    install_requires=[line for line in requirements if line and not line.startswith('#')],
+    # Not requirements-no-deps.txt: nobody can ask for --no-deps here.
+    install_requires=requirements(here / 'environment/requirements.txt'),
+    extras_require=extras | {'all': sorted(set().union(*extras.values()))},
     entry_points={'console_scripts': ['niom = niom_ros.cli.main:main']},
 )

@@ -21,6 +21,7 @@ from environment.build import Environment, SetupError, Step
 
 HERE = Path(build.__file__).parent
 CLONE = HERE.parent
+REQUIREMENTS = sorted([*HERE.glob('requirements*.txt'), *HERE.glob('extras/*.txt')])
 PYTHONS = [f'3.{minor}' for minor in range(10, 15)]
 
 # The reasons are at the top of constraints.txt.
@@ -69,10 +70,10 @@ def test_every_version_is_exact():
 
 
 @pytest.mark.parametrize('python', PYTHONS)
-@pytest.mark.parametrize('part', ['', '-no-deps', '-ros', '-dev'])
-def test_what_is_required_is_pinned_within_its_bounds(part, python):
+@pytest.mark.parametrize('file', REQUIREMENTS, ids=lambda file: file.stem)
+def test_what_is_required_is_pinned_within_its_bounds(file, python):
     pinned = {canonicalize_name(pin.name): pin for pin in pins_for(python)}
-    for requirement in requirements(f'requirements{part}.txt'):
+    for requirement in requirements(file):
         (exact,) = pinned[canonicalize_name(requirement.name)].specifier
         assert requirement.specifier.contains(exact.version), requirement
 
@@ -97,7 +98,7 @@ def test_nothing_that_a_pinned_package_asks_for_is_left_out_unknowingly():
 
 
 def test_the_files_name_no_server_and_no_folder_of_a_machine():
-    for file in HERE.glob('*.txt'):
+    for file in HERE.rglob('*.txt'):
         assert not re.search(r'https?:|file:|--index|--find-links|@ ', file.read_text()), file
 
 

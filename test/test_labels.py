@@ -14,6 +14,7 @@ import pytest
 from safetensors.torch import save_file
 import torch
 
+from niom_ros.core.extras import ExtraMissing
 from niom_ros.core.settings import Pairing, Settings, SettingsError
 from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.networks.minilm import MiniLM
@@ -432,5 +433,5 @@ def test_unusable_checkpoints_are_explained(tiny_clip, tmp_path, file, model, me
 def test_without_open_clip_the_remedy_is_named(tiny_clip, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'open_clip', None)
     embedder = own_clip(tiny_clip / 'tiny-clip.pt', 'tiny-clip', ModelStore(tmp_path))
-    with pytest.raises(SettingsError, match='pip install open_clip_torch'):
+    with pytest.raises(ExtraMissing, match=r"clip_path needs .* pip install 'niom_ros\[clip\]'"):
         embedder.prepare()

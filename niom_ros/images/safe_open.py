@@ -1,9 +1,9 @@
-"""Files that somebody names, perhaps from afar: looked at before they are opened.
+"""Open files whose names come from others, such as clients of a service.
 
-A name can lead anywhere: through `..` or a symbolic link out of the folder it seems to lie in, to
-a device, or to a pipe that keeps its reader waiting. And what it leads to can change between a
-check and its use. So a file is first only located, which opens nothing and waits for nothing; what
-was located is checked; and then that very file is opened, not its name a second time.
+A path can lead anywhere: through `..` or a symbolic link out of the folder it seems to lie in, to
+a device, or to a pipe that blocks its reader. And what it leads to can change between a check and
+its use. So a file is first located without opening it (O_PATH), then checked, and then that very
+file is opened through its descriptor; the path is never resolved a second time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from niom_ros.core.errors import UserError
 
-# 50 million pixels of 8 bytes, the largest picture that is taken, and some more.
+# 50 million pixels of 8 bytes, the largest picture that is accepted, and a little more.
 LARGEST_FILE = 500_000_000  # bytes
 
 
@@ -25,22 +25,22 @@ class FileRefused(UserError):
 
 
 class FileForbidden(FileRefused):
-    """A file outside of the folders that may be named; the message tells nothing about it."""
+    """A file outside of the allowed folders; the message reveals nothing about it."""
 
 
 @dataclass(frozen=True)
 class AllowedFolders:
-    """Where the files must lie that others may name."""
+    """The folders in which the files that others name must lie."""
 
-    folders: tuple[Path, ...]  # absolute; may themselves be reached through links
-    problem: str = ''  # with names that were left out
+    folders: tuple[Path, ...]  # absolute; may contain symbolic links
+    problem: str = ''  # which names were left out, and why
 
     @classmethod
     def named(cls, names: Iterable[str]) -> 'AllowedFolders':
-        """Return the folders of these names; empty ones, of which ROS needs one, are none.
+        """Return the folders of these names, without empty ones: ROS has no empty list of strings.
 
-        Nor is a home that is the whole disk, as that of services and in containers often is: who
-        means that can write `/`.
+        A home that is the whole disk, as is common for services and in containers, is left out
+        too: to allow the whole disk, write `/`.
         """
         folders, left_out = [], []
         for name in filter(None, names):
@@ -56,7 +56,7 @@ class AllowedFolders:
         return cls(tuple(folders), problem if left_out else '')
 
     def check_name(self, path: Path) -> None:
-        """Refuse a name that does not lie in the folders, whether there is such a file or not."""
+        """Refuse a path outside of the folders, whether such a file exists or not."""
         if not self.folders:
             why = f' ({self.problem})' if self.problem else ''
             raise FileForbidden(
@@ -68,7 +68,7 @@ class AllowedFolders:
         self._check(path, [*self.folders, *self._real()], 'lies')
 
     def check_place(self, real: Path) -> None:
-        """Refuse a file that really lies elsewhere, wherever its name seemed to be."""
+        """Refuse a file whose resolved path lies outside of the folders."""
         self._check(real, self._real(), 'leads')
 
     def _check(self, path: Path, folders: Iterable[Path], verb: str) -> None:
@@ -79,7 +79,7 @@ class AllowedFolders:
                 f'the path {verb} outside of reference_folders ({shown}): move the file there, '
                 'send the picture as image, or start the node with its folder among them'
             )
-        # Keys, tokens and histories of programs lie in such folders.
+        # Hidden folders hold keys, tokens and histories.
         if not any(not any(part.startswith('.') for part in parts) for parts in inside):
             raise FileForbidden(
                 f'the path {verb} to something hidden (its name begins with a dot): '
@@ -94,12 +94,12 @@ class AllowedFolders:
 def opened_file(
     name: str | Path, allowed: AllowedFolders | None = None, most: int = LARGEST_FILE
 ) -> Iterator[BinaryIO]:
-    """Open a regular file that is not too large and lies in the allowed folders, if any are."""
+    """Open a regular file that is not too large and, if folders are given, lies in one of them."""
     path = expanded(name)
     if path is None:
         if allowed is None:
             raise FileRefused(f'cannot look at {name}: there is no such home folder')
-        path = Path('/', name)  # like a home elsewhere: which users there are is not told
+        path = Path('/', name)  # as outside of the folders: do not reveal which users exist
     try:
         path = path.absolute()
         if allowed is not None:
@@ -126,15 +126,15 @@ def opened_file(
 
 
 def expanded(name: str | Path) -> Path | None:
-    """Return a path with a home folder in place of `~`; None: nobody knows that folder."""
+    """Return a path with `~` expanded; None: there is no such home folder."""
     try:
         return Path(name).expanduser()
-    except (RuntimeError, ValueError):  # no such user, or no name of one
+    except (RuntimeError, ValueError):  # no such user, or not a valid name
         return None
 
 
 def located_file(path: Path, allowed: AllowedFolders | None) -> int:
-    """Return a descriptor that tells where a file is; why there is none is told only inside."""
+    """Return an O_PATH descriptor; say why there is none only inside the allowed folders."""
     try:
         return os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -144,7 +144,7 @@ def located_file(path: Path, allowed: AllowedFolders | None) -> int:
 
 
 def check_kind(name: str | Path, state: os.stat_result, most: int) -> None:
-    """Refuse all but regular files of a bounded size."""
+    """Refuse everything but regular files up to a size."""
     if stat.S_ISDIR(state.st_mode):
         raise FileRefused(f'{name} is a folder: name an image file in it')
     if not stat.S_ISREG(state.st_mode):
@@ -157,6 +157,6 @@ def check_kind(name: str | Path, state: os.stat_result, most: int) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Return what an error says, or at least what it is."""
+    """Return the message of an error, or else its type."""
     text = getattr(error, 'strerror', None) or str(error) or type(error).__name__
     return ' '.join(text.split())

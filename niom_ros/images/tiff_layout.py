@@ -1,7 +1,8 @@
-"""How a TIFF file lays out its pixels, read before Pillow opens it.
+"""Check how a TIFF file lays out its pixels, before Pillow opens it.
 
-A page is unpacked strip by strip or tile by tile. How large these are, how many, and which bytes
-they unpack is up to the file: a few bytes can ask for much more than the page has pixels.
+A page is decompressed strip by strip or tile by tile. The file says how many there are, how large
+they are, and which bytes each one decompresses, so a tiny file can ask for far more than its page
+has pixels.
 """
 
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from typing import BinaryIO
 
 from niom_ros.images.safe_open import LARGEST_FILE
 
-MOST_PARTS = 200_000  # strips or tiles of a page; Pillow takes memory for each of them
-MOST_TAGS = 4096  # of a page, as in libtiff
-MOST_BITS = 64  # of a sample
-MOST_TILED = 64_000_000  # pixels of all tiles of a page, which may end beyond it
+MOST_PARTS = 200_000  # strips or tiles of a page; Pillow allocates memory for each of them
+MOST_TAGS = 4096  # on a page, as in libtiff
+MOST_BITS = 64  # per sample
+MOST_TILED = 64_000_000  # pixels of all tiles of a page; the last ones may reach beyond it
 
 WIDTH, HEIGHT, BITS = 256, 257, 258
 STRIPS, SAMPLES, STRIP_ROWS, STRIP_BYTES, PLANES = 273, 277, 278, 279, 284
@@ -21,25 +22,25 @@ TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES = 322, 323, 324, 325
 LAYOUT = {WIDTH, HEIGHT, BITS, STRIPS, SAMPLES, STRIP_ROWS, STRIP_BYTES, PLANES}
 LAYOUT |= {TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES}
 
-CODES = {3: 'H', 4: 'L', 16: 'Q'}  # of struct, for the types of numbers in a TIFF file
-BEGINNINGS = (b'II*\0', b'MM\0*', b'II\0*', b'MM*\0')  # Pillow reads also the last two
+CODES = {3: 'H', 4: 'L', 16: 'Q'}  # struct format codes of TIFF's number types
+BEGINNINGS = (b'II*\0', b'MM\0*', b'II\0*', b'MM*\0')  # Pillow also reads the last two
 BIG_BEGINNING, UNREADABLE_BEGINNING = b'II+\0', b'MM\0+'
 
 
 class BadLayout(ValueError):
-    """Strips or tiles that do not fit to their page."""
+    """Strips or tiles that do not fit their page."""
 
 
 @dataclass(frozen=True)
 class TiffNumbers:
-    """The numbers of a TIFF file."""
+    """Reads the numbers in a TIFF file."""
 
     source: BinaryIO
-    order: str  # of bytes, for struct
-    big: bool  # BigTIFF: places and counts have 8 bytes
+    order: str  # byte order, as struct writes it
+    big: bool  # BigTIFF: offsets and counts have 8 bytes
 
     def at(self, place: int, code: str) -> tuple[int, ...]:
-        """Return the numbers at a place."""
+        """Return the numbers at an offset."""
         self.source.seek(place)
         size = struct.calcsize(self.order + code)
         data = self.source.read(size)
@@ -48,7 +49,7 @@ class TiffNumbers:
         return struct.unpack(self.order + code, data)
 
     def tags(self, page: int) -> tuple[int, int, int]:
-        """Return where the tags of a page are, how many, and where the next page is."""
+        """Return where the tags of a page begin, their number, and where the next page is."""
         (count,) = self.at(page, 'Q' if self.big else 'H')
         if count > MOST_TAGS:
             raise BadLayout(f'it has {count} tags, more than the limit of {MOST_TAGS}')
@@ -58,18 +59,19 @@ class TiffNumbers:
 
     @property
     def place_code(self) -> str:
-        """Return how places are written."""
+        """Return the struct code of an offset."""
         return 'Q' if self.big else 'L'
 
     @property
     def tag_size(self) -> int:
-        """Return how many bytes a tag has."""
+        """Return the size of a tag in bytes."""
         return 20 if self.big else 12
 
     def layout(self, page: int) -> dict[int, tuple[int, ...]]:
-        """Return the values of the tags that matter, each of which Pillow and libtiff read alike.
+        """Return the values of the tags that describe the layout.
 
-        Of a tag that is there twice or of an odd type, they would see different values.
+        A tag that occurs twice or has an unusual type is refused: Pillow and libtiff would read
+        different values.
         """
         begin, count, _ = self.tags(page)
         values: dict[int, tuple[int, ...]] = {}
@@ -78,7 +80,7 @@ class TiffNumbers:
             if tag not in LAYOUT:
                 continue
             if tag in values or kind not in CODES:
-                raise BadLayout(f'tag {tag} is there twice or no number')
+                raise BadLayout(f'tag {tag} occurs twice or is not a number')
             if length > MOST_PARTS:
                 raise BadLayout(f'it has more than {MOST_PARTS} strips or tiles')
             code = f'{length}{CODES[kind]}'
@@ -91,10 +93,10 @@ class TiffNumbers:
 
 
 def check_tiff(source: BinaryIO, page: int) -> None:
-    """Refuse a TIFF file whose first or wanted page unpacks to more than it shows."""
+    """Refuse a TIFF file whose first or requested page decompresses to more than it shows."""
     head = source.read(4)
     source.seek(0)
-    if head == UNREADABLE_BEGINNING:  # Pillow and libtiff do not read it alike
+    if head == UNREADABLE_BEGINNING:  # Pillow and libtiff read it differently
         raise BadLayout('save it in little-endian order')
     if head not in (*BEGINNINGS, BIG_BEGINNING):
         return
@@ -120,7 +122,7 @@ def check_layout(layout: dict[int, tuple[int, ...]]) -> None:
 
     width, height = number(WIDTH, 0), number(HEIGHT, 0)
     if not (width and height):
-        return  # Pillow will say so
+        return  # Pillow reports it
     tiled = not layout.keys().isdisjoint((TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES))
     if tiled and STRIPS in layout:
         raise BadLayout('it has both strips and tiles')
@@ -132,7 +134,7 @@ def check_layout(layout: dict[int, tuple[int, ...]]) -> None:
     planes = number(SAMPLES, 1) if number(PLANES, 1) == 2 else 1
     if len(layout.get(TILES if tiled else STRIPS, ())) > across * down * planes:
         raise BadLayout('it has more strips or tiles than its size needs')
-    # Many strips or tiles can be made of the same bytes.
+    # Many strips or tiles can share the same bytes.
     if max(sum(layout.get(tag, ())) for tag in (STRIP_BYTES, TILE_BYTES)) > LARGEST_FILE:
         raise BadLayout('its strips or tiles have more bytes than a file may have')
     if max(layout.get(BITS, (1,))) > MOST_BITS:

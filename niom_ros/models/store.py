@@ -1,4 +1,4 @@
-"""The folder where the models lie: find one, check it, load it.
+"""The folder with the models: find one, check it, load it.
 
 Nothing here uses the network: models/fetching.py does, and only `niom models fetch` calls it.
 """
@@ -35,7 +35,7 @@ class UnknownModel(ModelError):
 
 
 class ModelMissing(ModelError):
-    """The model was not fetched yet."""
+    """The model has not been fetched yet."""
 
     def __init__(self, model: Model, path: Path) -> None:
         super().__init__(
@@ -86,7 +86,7 @@ class FetchFailed(ModelError):
 
 
 class State(Enum):
-    """What the store holds of a model."""
+    """The state of a model in the store."""
 
     OK = 'ok'
     MISSING = 'missing'
@@ -94,7 +94,7 @@ class State(Enum):
 
 
 def default_folder() -> Path:
-    """Where the models lie: $NIOM_MODELS, the virtual environment, or the user's data folder."""
+    """Return $NIOM_MODELS, or a folder in the virtual environment or the user's data folder."""
     if chosen := os.environ.get('NIOM_MODELS'):
         return Path(chosen).expanduser().absolute()
     if sys.prefix != sys.base_prefix:
@@ -104,7 +104,7 @@ def default_folder() -> Path:
 
 
 def megabytes(size: int) -> str:
-    """Write a size the way people read it: 2.7 MB, 48 MB."""
+    """Format a size for people: 2.7 MB, 48 MB."""
     millions = size / 1e6
     return f'{millions:.1f} MB' if millions < 10 else f'{millions:.0f} MB'
 
@@ -117,7 +117,7 @@ class ModelStore:
         self.models = {model.name: model for model in models}
 
     def model(self, name: str) -> Model:
-        """Return the table's row of that name."""
+        """Return the row of the table with that name."""
         if name not in self.models:
             raise UnknownModel(name, self.models)
         return self.models[name]
@@ -133,7 +133,7 @@ class ModelStore:
         return ModelStore(self.folder, known.values())
 
     def path(self, name: str) -> Path:
-        """Return the model's file, after making sure that it is the right one."""
+        """Return the file of a model, after verifying its hash."""
         model = self.model(name)
         path = self.folder / model.file
         try:
@@ -147,7 +147,7 @@ class ModelStore:
         return path
 
     def load_state_dict(self, name: str) -> dict[str, Any]:
-        """Return the tensors of a model, on the CPU, in the structure its file has."""
+        """Return the tensors of a model, on the CPU, structured as in its file."""
         path = self.path(name)
         # Importing torch takes seconds, which listing and fetching need not wait for.
         import torch
@@ -175,7 +175,7 @@ class ModelStore:
         return self.path(name).read_text(encoding='utf-8')
 
     def state(self, name: str) -> State:
-        """Tell whether a model is there and right."""
+        """Return whether a model is there and intact."""
         try:
             self.path(name)
         except ModelMissing:
@@ -185,7 +185,7 @@ class ModelStore:
         return State.OK
 
     def check(self) -> list[tuple[Model, State]]:
-        """Tell of every model whether it is there and right."""
+        """Return every model and whether it is there and intact."""
         return [(model, self.state(name)) for name, model in self.models.items()]
 
 

@@ -1,10 +1,10 @@
-"""The models that can be used: what each is for, its source, hash and licence."""
+"""The available models: purpose, source, hash and licence of each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Licences that ask for nothing but their notice; a model under any other one says so when fetched.
+# Licences that require only their notice; fetching a model under any other one says so.
 PERMISSIVE_LICENCES = frozenset({'Apache-2.0', 'BSD-3-Clause', 'MIT', 'Unlicense'})
 
 
@@ -286,7 +286,7 @@ MODELS: tuple[Model, ...] = (
         commercial=False,
         default=False,
     ),
-    # These weights are free, but of use only together with superpoint, which is not.
+    # These weights are free, but only useful together with superpoint, which is not.
     Model(
         name='lightglue-superpoint',
         purpose='matcher for superpoint',

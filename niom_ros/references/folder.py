@@ -1,13 +1,13 @@
-"""References on disk: a folder with one readable YAML file for each, and their pictures.
+"""References on disk: a folder with a readable YAML file for each, and their pictures.
 
     cup.yaml                  what was said about the reference 'cup'
     pictures/cup-1f0c....png  its picture, named by its content
     selected                  the name of the one that was looked for last
 
-People may also lay plain images into the folder: each is a reference named like its file, unless a
-YAML file has that name or describes it. A file is written under another name and then renamed, the
-YAML file last, so whoever reads the folder finds a reference as it was or as it is now, also after
-a power cut.
+Users may also put plain images into the folder: each is a reference named after its file, unless a
+YAML file has that name or describes it. A file is written under a temporary name and then renamed,
+the YAML file last, so a reader finds a reference either as it was or as it is now, even after a
+power cut.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -51,8 +51,8 @@ YAML_SUFFIXES = ('.yaml', '.yml')
 PICTURE_FIELDS = ('image', 'mask')
 LOCK = '.lock'
 LONGEST_SELECTED = 2000  # bytes; a name has at most 256 characters
-LARGEST_YAML = 2_000_000  # bytes; the most that a reference may say takes 1.2 million
-DEEPEST_YAML = 20  # brackets in brackets; a description has three
+LARGEST_YAML = 2_000_000  # bytes; the longest valid description takes 1.2 million
+DEEPEST_YAML = 20  # nested brackets; a description has three
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
     'id', 'label', 'kind', 'image', 'page', 'page_dpi', 'mask', 'region', 'objects', 'landmarks',
@@ -77,16 +77,16 @@ class Entry:
 
 
 class ReferenceFolder:
-    """A folder with references, to read them from and to keep them in."""
+    """A folder from which references are read, and in which they are kept."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).expanduser().absolute()
         self._lock: IO[bytes] | None = None
-        # What YAML files say, and their state when they were read.
+        # What the YAML files contain, and their state when they were read.
         self._known: dict[Path, tuple[FileState, Entry]] = {}
 
     def claim(self) -> None:
-        """Become the only one who writes here, creating the folder if it is missing."""
+        """Lock the folder for writing, creating it if it is missing."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = opened_lock(self.path / LOCK)
@@ -101,7 +101,7 @@ class ReferenceFolder:
             raise self._unwritable(error) from None
 
     def release(self) -> None:
-        """Let others write here."""
+        """Unlock the folder."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -111,7 +111,7 @@ class ReferenceFolder:
         return [(entry.name, entry.file) for entry in self._entries()]
 
     def _entries(self) -> list[Entry]:
-        """Return what is here; only files that are new or changed are read."""
+        """Return all references; only new or changed files are read."""
         try:
             files = sorted(self.path.iterdir())
         except OSError as error:
@@ -130,18 +130,18 @@ class ReferenceFolder:
         return entries
 
     def _entry_in(self, file: Path) -> Entry:
-        """Return what a YAML file says about its reference, as far as it can be read."""
+        """Return the reference of a YAML file; if that cannot be read, only its name."""
         try:
-            state = state_of(file)  # before it is read: what changes meanwhile is read again
+            state = state_of(file)  # before reading: a file that changes meanwhile is read again
             known = self._known.get(file)
             if known is None or known[0] != state:
                 known = self._known[file] = state, read_entry(file)
             return known[1]
-        except (OSError, UserError):  # not remembered: perhaps it can be read the next time
+        except (OSError, UserError):  # not remembered: it may be readable next time
             return Entry(file.stem, file)
 
     def selected(self) -> str:
-        """Return the name of the reference that was looked for last, '' if that is not known."""
+        """Return the name of the reference that was selected last, '' if unknown."""
         try:
             with opened_file(self.path / SELECTED, most=LONGEST_SELECTED) as stream:
                 return stream.read().decode().rstrip('\n')
@@ -149,12 +149,12 @@ class ReferenceFolder:
             return ''
 
     def write(self, given: GivenReference) -> Path:
-        """Keep a reference, in place of an earlier one of its name, and return its file."""
+        """Keep a reference, replacing an earlier one of the same name, and return its file."""
         pictures = self.path / PICTURES
         try:
             pictures.mkdir(parents=True, exist_ok=True)
             entries = self._entries()
-            # The file that a person wrote keeps its name.
+            # A file that a user wrote keeps its name.
             former = entry_of(entries, given.id)
             if former is None or former.file.suffix not in YAML_SUFFIXES:
                 former = Entry(given.id, self.path / f'{quoted(given.id)}.yaml')
@@ -162,7 +162,7 @@ class ReferenceFolder:
             try:
                 described = self._write_described(given, former.file)
             except (OSError, FolderError):
-                # The file may be in place all the same: only its folder could not be synced.
+                # The file may still be in place, if only syncing its folder failed.
                 named = self._entry_in(former.file).pictures
                 remove_quietly(pictures_of(pictures, given.id) - earlier - named)
                 raise
@@ -174,7 +174,7 @@ class ReferenceFolder:
         return former.file
 
     def _write_described(self, given: GivenReference, file: Path) -> dict[str, Any]:
-        """Write the pictures of a reference and then the file that names them: what is in it."""
+        """Write the pictures of a reference, then the file that names them; return its content."""
         pictures, described = self.path / PICTURES, described_by(given)
         described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
         if given.mask is not None:
@@ -189,25 +189,25 @@ class ReferenceFolder:
         return described
 
     def write_selected(self, name: str) -> None:
-        """Remember which reference is looked for."""
+        """Remember which reference is selected."""
         try:
             write_atomically(self.path / SELECTED, name.encode())
         except OSError as error:
             raise self._unwritable(error) from None
 
     def remove(self, name: str) -> None:
-        """Remove a reference with its pictures, as far as these lie here and are only its own."""
+        """Remove a reference, and its pictures if they lie here and no other one uses them."""
         entries = self._entries()
         removed = entry_of(entries, name)
         if removed is None:
             return
         try:
-            # An image for which a YAML file stands would be a reference again.
+            # Without its YAML file, an image would become a reference again.
             images = {file for file in self.path.iterdir() if is_image(file) and file.stem == name}
             named = removed.pictures | images | pictures_of(self.path / PICTURES, name)
             pictures = self._only_of(removed, named, entries)
             beside = {picture for picture in pictures if picture.parent == self.path}
-            # The file before those that it names: a kill in between leaves none without picture.
+            # The YAML file first: a kill in between leaves no reference without its picture.
             for file in (*(beside - removed.pictures), removed.file, *(beside & removed.pictures)):
                 file.unlink(missing_ok=True)
         except OSError as error:
@@ -217,7 +217,7 @@ class ReferenceFolder:
         remove_quietly(pictures)
 
     def _only_of(self, entry: Entry, pictures: Set[Path], entries: Iterable[Entry]) -> set[Path]:
-        """Return those pictures that lie here and that no other reference names."""
+        """Return the pictures that lie here and that no other reference names."""
         others = {p for other in entries if other.file != entry.file for p in other.pictures}
         folder = self.path.resolve()
         return {p for p in pictures - others if p.resolve().is_relative_to(folder)}
@@ -230,7 +230,7 @@ class ReferenceFolder:
 
 
 def opened_lock(file: Path) -> IO[bytes]:
-    """Open a file to be locked; never one elsewhere, and never anything but a file."""
+    """Open a lock file, without following links, and only if it is a regular file."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     lock = os.fdopen(os.open(file, flags, 0o644), 'r+b', buffering=0)
     if not stat.S_ISREG(os.fstat(lock.fileno()).st_mode):
@@ -240,7 +240,7 @@ def opened_lock(file: Path) -> IO[bytes]:
 
 
 def read_reference(path: str | Path) -> GivenReference:
-    """Read a reference from an image, which is then named like the file, or from a YAML file."""
+    """Read a reference from a YAML file, or from an image, which is then named after its file."""
     file = Path(path).expanduser()
     if file.suffix not in YAML_SUFFIXES:
         picture = read_reference_picture(file)
@@ -296,7 +296,7 @@ def read_description(file: Path) -> Mapping[str, Any]:
 
 
 def check_nesting(content: bytes, file: Path) -> None:
-    """Refuse brackets in brackets in brackets: PyYAML looks at all that are open, at each step."""
+    """Refuse deeply nested brackets: PyYAML visits all open ones at each step."""
     depth = 0
     for bracket in re.findall(rb'[][{}]', content):
         depth = depth + 1 if bracket in b'[{' else max(0, depth - 1)
@@ -307,7 +307,7 @@ def check_nesting(content: bytes, file: Path) -> None:
 
 
 def described_by(given: GivenReference) -> dict[str, Any]:
-    """Return what is said about a reference, in the form of its YAML file."""
+    """Return the description of a reference, as its YAML file has it."""
     described: dict[str, Any] = {'id': given.id, 'image': ''}
     if given.label:
         described['label'] = given.label
@@ -337,7 +337,7 @@ def described_by(given: GivenReference) -> dict[str, Any]:
 
 
 def kind_in(described: Mapping[str, Any]) -> bool | None:
-    """Return whether it is a drawing; None: to be found out."""
+    """Return whether it is a drawing; None: detect it."""
     kind = text(described, 'kind') or 'auto'
     if kind not in KINDS:
         raise BadReference(f"kind is '{kind[:40]}': use one of {', '.join(KINDS)}")
@@ -353,7 +353,7 @@ def page_in(described: Mapping[str, Any]) -> int:
 
 
 def region_in(described: Mapping[str, Any]) -> Box | None:
-    """Return the part that counts."""
+    """Return the region to look for."""
     if described.get('region') is None:
         return None
     return Box(*map(int, numbers(described['region'], 4, 'region', '[x, y, width, height]')))
@@ -391,7 +391,7 @@ def numbers(given: Any, count: int, what: str, form: str) -> list[float]:
 
 
 def number(given: Any, what: str) -> float:
-    """Return something as a number that is a place or a length."""
+    """Return a coordinate or a length as a number."""
     try:
         value = float(given) if isinstance(given, str | float) else math.nan
     except ValueError:
@@ -420,13 +420,13 @@ def beside(file: Path, name: Any) -> Path:
 
 
 def state_of(file: Path) -> FileState:
-    """Return what changes with the content of a file, whoever writes it and however."""
+    """Return what changes whenever the content of a file does."""
     state = file.stat()
     return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 def read_entry(file: Path) -> Entry:
-    """Return what a YAML file says about its reference."""
+    """Read which reference a YAML file describes, and its pictures."""
     described = read_description(file)
     name = described.get('id')
     name = name if isinstance(name, str) else ''
@@ -446,8 +446,8 @@ def is_image(file: Path) -> bool:
 
 
 def quoted(name: str) -> str:
-    """Return a name as a file name: no folder, nothing hidden, and never another name's."""
-    # Dots too: '..' would be a folder, and '.x' hidden.
+    """Return a unique file name for a name: in no other folder, and not hidden."""
+    # Dots too: '..' is a folder, and '.x' is hidden.
     safe = quote(name, safe=' ').replace('.', '%2E').replace('~', '%7E')
     if len(safe) <= 150:
         return safe
@@ -469,7 +469,7 @@ def pictures_of(folder: Path, name: str) -> set[Path]:
 
 
 def write_picture(folder: Path, name: str, picture: np.ndarray) -> str:
-    """Write a picture under a name that tells its content, and return that name."""
+    """Write a picture under a name with a hash of its content, and return that name."""
     bgr = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
     content = cv2.imencode('.png', bgr)[1].tobytes()
     file = folder / f'{quoted(name)}-{hashlib.sha256(content).hexdigest()[:16]}.png'
@@ -478,7 +478,7 @@ def write_picture(folder: Path, name: str, picture: np.ndarray) -> str:
 
 
 def remove_quietly(files: Iterable[Path]) -> None:
-    """Remove files that nothing refers to any more; what stays does no harm."""
+    """Remove files that nothing refers to any more; any that remain do no harm."""
     for file in files:
         with suppress(OSError):
             file.unlink(missing_ok=True)

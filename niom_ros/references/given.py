@@ -22,26 +22,26 @@ WIDEST = 1000.0  # metres; more is a mistake in the unit
 
 
 class BadReference(UserError):
-    """What was said about a reference has no meaning; the message says what to change."""
+    """The description of a reference is invalid; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class GivenReference:
-    """A picture to look for and what somebody says about it, before any network saw it."""
+    """A picture to look for and its description, before any network has seen it."""
 
     image: np.ndarray  # RGB
     id: str
     label: str = ''
     drawing: bool | None = None  # None: find out
-    region: Box | None = None  # the part that counts; None: all of it
-    mask: np.ndarray | None = None  # height x width; where it is 0, the picture does not count
+    region: Box | None = None  # the part to look for; None: all of it
+    mask: np.ndarray | None = None  # height x width; the picture is ignored where it is 0
     objects: tuple[MarkedObject, ...] = ()
     landmarks: tuple[Landmark, ...] = ()
     physical_width: float = 0.0  # metres across the whole picture; 0: unknown
-    notes: tuple[str, ...] = ()  # what was left out of its page, for whoever gave it
+    notes: tuple[str, ...] = ()  # for the user: what was left out of its page
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
+        """Refuse an invalid description."""
         check_text('id', self.id)
         if not self.id:
             raise BadReference('the id is empty: give the reference a name')
@@ -70,7 +70,7 @@ class GivenReference:
         return self.image.shape[1], self.image.shape[0]
 
     def counting_mask(self) -> np.ndarray | None:
-        """Return where the picture counts, by region and mask; None: everywhere."""
+        """Return the mask of region and mask together; None: all of the picture is used."""
         if self.region is None:
             return self.mask
         inside = np.zeros(self.image.shape[:2], np.uint8)
@@ -89,12 +89,12 @@ class NamedReference:
 
     given: GivenReference
     reference: Reference
-    revision: int  # grows with every reference that was set
+    revision: int  # increases with every reference that is set
     file: str = ''  # where it is on disk; '': nowhere
 
     @property
     def id(self) -> str:
-        """Return the name that people chose."""
+        """Return the name that the user chose."""
         return self.given.id
 
 
@@ -107,13 +107,13 @@ def check_text(field: str, text: str) -> None:
 
 
 def check_count(field: str, given: Sequence[object], most: int) -> None:
-    """Refuse more than anyone needs."""
+    """Refuse a list that is too long."""
     if len(given) > most:
         raise BadReference(f'{len(given)} {field} are given: use at most {most}')
 
 
 def check_landmarks(landmarks: Sequence[Landmark], width: int, height: int) -> None:
-    """Refuse landmarks that have no name of their own or lie outside of the picture."""
+    """Refuse landmarks without a unique name or outside of the picture."""
     names: set[str] = set()
     for landmark in landmarks:
         check_text('the name of a landmark', landmark.name)
@@ -132,7 +132,7 @@ def check_landmarks(landmarks: Sequence[Landmark], width: int, height: int) -> N
 
 
 def check_region(region: Box, width: int, height: int) -> None:
-    """Refuse a part that is empty or reaches beyond the picture."""
+    """Refuse a region that is empty or reaches beyond the picture."""
     right, bottom = region.left + region.width, region.top + region.height
     inside = region.left >= 0 and region.top >= 0 and right <= width and bottom <= height
     if not (inside and region.width > 0 and region.height > 0):
@@ -145,11 +145,11 @@ def check_region(region: Box, width: int, height: int) -> None:
 def marked_object(
     label: str, x: float, y: float, width: float, height: float, size: tuple[int, int]
 ) -> MarkedObject:
-    """Return an object from its box, which counts from the picture's edge; cut to the picture."""
+    """Return an object; its box is measured from the edge of the picture and cut to it."""
     name = f"object '{label[:LONGEST_TEXT]}'"
     if not all(map(math.isfinite, (x, y, width, height))) or width <= 0 or height <= 0:
         raise BadReference(f'{name} has no box: give x, y and a width and height above 0')
-    # The library counts from the centre of the first pixel.
+    # Internally, coordinates start at the centre of the first pixel.
     left, top = x - 0.5, y - 0.5
     inside = Area(left, top, left + width, top + height).within(*size)
     if inside.width <= 0 or inside.height <= 0:

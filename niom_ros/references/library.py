@@ -22,7 +22,7 @@ class UnknownReference(UserError):
 class ReferenceLibrary:
     """The references by name. Safe to use from several threads.
 
-    What is kept on disk is written first, so that a change that cannot be written is no change.
+    A change is written to disk first; if that fails, nothing changes.
     """
 
     def __init__(self, folder: ReferenceFolder | None = None, revision: int = 0) -> None:
@@ -31,11 +31,11 @@ class ReferenceLibrary:
         self._known: dict[str, NamedReference] = {}
         self._selected = ''
         self._revision = revision  # of the last reference
-        self._changing = Lock()  # held as long as the disk takes
-        self._lock = RLock()  # held for moments only: every camera frame needs it
+        self._changing = Lock()  # held while writing to disk
+        self._lock = RLock()  # held only briefly: every camera frame needs it
 
     def add(self, given: GivenReference, reference: Reference, file: str = '') -> NamedReference:
-        """Take in a reference that already is on disk, or shall not be."""
+        """Add a reference that is already on disk, or is not to be kept there."""
         with self._changing:
             self._check_room(given)
             return self._add(given, reference, file)
@@ -43,9 +43,9 @@ class ReferenceLibrary:
     def put(
         self, given: GivenReference, reference: Reference, select: bool = True
     ) -> tuple[NamedReference, str]:
-        """Keep a reference, in place of an earlier one of its name.
+        """Keep a reference, replacing an earlier one of the same name.
 
-        Returns it, and what went wrong without hindering that, '' if nothing did.
+        Returns it, and a problem that did not prevent this, or ''.
         """
         with self._changing:
             self._check_room(given)
@@ -60,12 +60,12 @@ class ReferenceLibrary:
             return self._add(given, reference, file, select), problem
 
     def choose(self, name: str) -> None:
-        """Look for this reference, without remembering that on disk."""
+        """Select this reference without writing that to disk."""
         with self._lock:
             self._selected = self._named(name).id
 
     def select(self, name: str) -> NamedReference:
-        """Look for this reference from now on."""
+        """Select this reference."""
         with self._changing:
             named = self._named(name)
             if self._folder is not None:
@@ -75,7 +75,7 @@ class ReferenceLibrary:
             return named
 
     def remove(self, name: str) -> NamedReference:
-        """Forget a reference; if it was the selected one, none is."""
+        """Forget a reference; if it was selected, none is afterwards."""
         with self._changing:
             named = self._named(name)
             if self._folder is not None:
@@ -88,7 +88,7 @@ class ReferenceLibrary:
 
     @contextmanager
     def unchanging(self) -> Iterator[None]:
-        """Let nothing be added, selected or removed until the end of the block."""
+        """Block additions, selections and removals until the end of the block."""
         with self._lock:
             yield
 
@@ -99,7 +99,7 @@ class ReferenceLibrary:
             return self._known.get(self._selected)
 
     def all(self) -> tuple[NamedReference, ...]:
-        """Return every reference, in the order of their names."""
+        """Return all references, sorted by name."""
         with self._lock:
             return tuple(self._known[name] for name in sorted(self._known))
 
@@ -145,6 +145,6 @@ class ReferenceLibrary:
 
 
 def listed(names: list[str], most: int = 10) -> str:
-    """Return names in one line, not too many of them."""
+    """Return names in one line, at most some of them."""
     shown = ', '.join(f"'{name}'" for name in names[:most])
     return f'{shown} and {len(names) - most} more' if len(names) > most else shown

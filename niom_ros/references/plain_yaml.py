@@ -1,4 +1,4 @@
-"""YAML from anyone: texts, lists and mappings, and nothing that grows beyond its file."""
+"""Read untrusted YAML: strings, lists and mappings, and nothing that expands."""
 
 from typing import Any
 
@@ -8,25 +8,25 @@ NOTHING = ('', '~', 'null', 'Null', 'NULL')
 
 
 class PlainLoader(yaml.BaseLoader):
-    """Reads every scalar as a text: for some numbers PyYAML takes very long."""
+    """Reads every scalar as a string: PyYAML takes very long for some numbers."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Refuse aliases, which let ten lines unfold to gigabytes, and tags."""
+        """Refuse tags, and aliases, with which ten lines expand to gigabytes."""
         if self.check_event(yaml.AliasEvent):
-            raise ValueError('it refers to other parts of itself with *: write them out')
+            raise ValueError('it has aliases (*name): write them out')
         if getattr(self.peek_event(), 'tag', None):
-            raise ValueError('it says with ! what kind something is: leave that out')
+            raise ValueError('it has tags (!type): leave them out')
         return super().compose_node(parent, index)
 
     def construct_scalar(self, node: Any) -> Any:
-        """Return a text, or None where nothing is written."""
+        """Return a string, or None for an empty value."""
         text = super().construct_scalar(node)
-        text.encode()  # an escape can make half a character, which no message can carry
+        text.encode()  # an escape can give half a surrogate pair, which no message can carry
         return None if node.style is None and text in NOTHING else text
 
 
 def plain_yaml(content: bytes) -> Any:
-    """Return what is written; raises whatever PyYAML does if that is not valid YAML."""
+    """Return the content; raises whatever PyYAML does if it is not valid YAML."""
     loader = PlainLoader(content)
     try:
         return loader.get_single_data()

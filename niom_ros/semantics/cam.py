@@ -7,9 +7,11 @@ pytorch-grad-cam compute gradients, and are here to compare with and to experime
 """
 
 from collections.abc import Sequence
+from types import ModuleType
 
 import torch
 
+from niom_ros.core.extras import needs_extra
 from niom_ros.semantics.heat_maps import Area
 
 CLOSED_FORM = 'closed_form'  # the others are those of pytorch-grad-cam
@@ -30,6 +32,14 @@ class ClassScores(torch.nn.Module):
         return output
 
 
+def load_library(method: str) -> ModuleType:
+    """Return pytorch-grad-cam, which takes a second to import and brings plotting libraries."""
+    with needs_extra('cam', f"cam '{method}'"):
+        import pytorch_grad_cam
+    library: ModuleType = pytorch_grad_cam
+    return library
+
+
 def library_cam(
     method: str,
     network: torch.nn.Module,
@@ -45,15 +55,13 @@ def library_cam(
     the last convolution of the level is the output of `layer`. The score to explain is the sum of
     one channel over the cells (rows, columns) of the object.
     """
-    # Here, because it takes a second and imports plotting libraries.
-    import pytorch_grad_cam
-
+    library = load_library(method)
     methods = {
-        'gradcam': pytorch_grad_cam.GradCAM,
-        'gradcam++': pytorch_grad_cam.GradCAMPlusPlus,
-        'hirescam': pytorch_grad_cam.HiResCAM,
-        'layercam': pytorch_grad_cam.LayerCAM,
-        'eigencam': pytorch_grad_cam.EigenCAM,
+        'gradcam': library.GradCAM,
+        'gradcam++': library.GradCAMPlusPlus,
+        'hirescam': library.HiResCAM,
+        'layercam': library.LayerCAM,
+        'eigencam': library.EigenCAM,
     }
     with (
         torch.enable_grad(),

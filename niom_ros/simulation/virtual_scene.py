@@ -5,7 +5,8 @@ import math
 
 import cv2
 import numpy as np
-from skimage import data
+
+from niom_ros.core.extras import needs_extra
 
 DEMO_PHOTO = 'coffee'  # a cup of coffee by Rachel Michetti, public domain (CC0)
 DEMO_SURROUNDINGS = 'gravel'  # by CC0 Textures, public domain (CC0)
@@ -13,7 +14,10 @@ DEMO_SURROUNDINGS = 'gravel'  # by CC0 Textures, public domain (CC0)
 
 def example_photo(name: str) -> np.ndarray:
     """Return one of the photos that come with scikit-image, as RGB."""
-    photo = getattr(data, name)()
+    with needs_extra('demo', 'the example photo'):
+        from skimage import data
+
+        photo = getattr(data, name)()  # imported only now, by a lazy loader
     return photo if photo.ndim == 3 else cv2.cvtColor(photo, cv2.COLOR_GRAY2RGB)
 
 

@@ -1,4 +1,4 @@
-"""What on a page is written about the object, rather than the object itself."""
+"""Find what on a page describes the object: texts, dimensions, frame and title block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ DEFAULTS = AnnotationParameters()
 
 @dataclass(frozen=True)
 class Annotations:
-    """Which pieces of a page do not show the object, and what to tell the user about it."""
+    """The pieces of a page that do not show the object, and what the user should know."""
 
     pieces: frozenset[int]
     left_out: str  # for example '3 texts, 2 dimension lines, frame'
@@ -48,7 +48,7 @@ def find_annotations(
     advice: list[str] = []
     if covered_by_images(pieces) > parameters.scan * page[0] * page[1]:
         advice.append(
-            'is a scan or a photo, on which texts and lines are not told apart: give a region or '
+            'is a scan or a photo, in which annotations cannot be recognised: give a region or '
             'a mask'
         )
     if len(pieces) > parameters.max_pieces:

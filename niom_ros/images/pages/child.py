@@ -1,15 +1,15 @@
 """The process in which a page is read, so that no file can stop its parent or fill its memory.
 
-Started by read_apart(); its standard input is the file, its standard output a line of JSON, and
-then the pixels of the picture.
+read_apart() starts it. It reads the file from standard input, and writes a line of JSON and then
+the pixels of the picture to standard output.
 """
 
 import json
 import resource
 import sys
 
-from niom_ros.images.decoding import ImageError
-from niom_ros.images.pages.drawing import draw_page
+from niom_ros.core.errors import UserError
+from niom_ros.core.extras import needs_extra
 
 MOST_MEMORY = 2 * 10**9  # bytes
 MOST_SECONDS = 60  # of computing, in case the parent is gone and cannot end this process
@@ -21,18 +21,20 @@ def main() -> None:
     limit(resource.RLIMIT_CPU, MOST_SECONDS)
     kind, page, page_dpi = sys.argv[1:]
     try:
+        with needs_extra('pages', 'a page of a PDF or SVG file'):
+            from niom_ros.images.pages.drawing import draw_page
         picture = draw_page(sys.stdin.buffer, kind, int(page), float(page_dpi))
         pixels = picture.image.tobytes()
     except MemoryError:
         answer({'error': 'takes too much memory to draw: simplify it, or give a picture of it'})
-    except ImageError as error:
+    except UserError as error:
         answer({'error': str(error)})
     else:
         answer({'shape': picture.image.shape, 'notes': picture.notes}, pixels)
 
 
 def limit(what: int, most: int) -> None:
-    """Lower a limit of this process, unless it is lower already."""
+    """Lower a resource limit of this process, unless it is already lower."""
     lowest = min((value for value in resource.getrlimit(what) if value >= 0), default=most)
     resource.setrlimit(what, (min(most, lowest),) * 2)
 

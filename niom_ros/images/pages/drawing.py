@@ -1,4 +1,4 @@
-"""Pictures of PDF and SVG pages without their annotations, drawn in this process."""
+"""Draw PDF and SVG pages without their annotations, in this process."""
 
 import math
 import os
@@ -34,7 +34,7 @@ def draw_page(file: BinaryIO, kind: str, page: int, page_dpi: float) -> Referenc
 
 
 def content_of(file: BinaryIO, most: int) -> bytes:
-    """Return what is in a file, unless it is too large to be a page."""
+    """Return the content of a file, unless it is too large to be a page."""
     size = os.fstat(file.fileno()).st_size
     if size > most:
         raise ImageError(

@@ -1,4 +1,4 @@
-"""References from files: images, and pages of PDF and SVG files without their annotations."""
+"""Read references from files: images, and PDF or SVG pages without their annotations."""
 
 from dataclasses import dataclass
 import json
@@ -16,7 +16,7 @@ from niom_ros.images.safe_open import AllowedFolders, FileForbidden, FileRefused
 
 DEADLINE = 30.0  # seconds for a page
 READER = ('-m', 'niom_ros.images.pages.child')
-BEGINNING = 4096  # bytes that tell what a file is
+BEGINNING = 4096  # bytes that show what kind of file it is
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ def read_reference_picture(
 
 
 def read_apart(stream: BinaryIO, kind: str, page: int, page_dpi: float) -> ReferencePicture:
-    """Read a page in another process, which may take long or fail without harm to this one."""
+    """Read a page in another process, which may hang or crash without harm to this one."""
     command = [sys.executable, *READER, kind, str(page), str(page_dpi)]
     try:
         done = subprocess.run(
             command,
-            cwd='/',  # not where the user is: Python looks for modules there first
+            cwd='/',  # not the current folder: Python would import modules from it
             env=environment_of_reader(),
             stdin=stream,  # the open file: its name may point elsewhere by now
             capture_output=True,
@@ -88,12 +88,12 @@ def read_apart(stream: BinaryIO, kind: str, page: int, page_dpi: float) -> Refer
 
 
 def environment_of_reader() -> dict[str, str]:
-    """Return variables with which the other process finds the same modules as this one."""
+    """Return the environment in which the other process finds the same modules as this one."""
     folders = [str(Path(folder).absolute()) for folder in sys.path]
     return {
         **os.environ,
         'PYTHONPATH': os.pathsep.join(folders),
-        # It computes little, and each thread would count against its memory.
+        # It computes little, and each thread would count towards its memory limit.
         'OMP_NUM_THREADS': '1',
         'OPENBLAS_NUM_THREADS': '1',
     }
@@ -103,7 +103,7 @@ def problem_with_dpi(page_dpi: float) -> str:
     """Say what is wrong with a resolution; '' if nothing is."""
     if math.isfinite(page_dpi) and page_dpi >= 0:
         return ''
-    return f'page_dpi is {page_dpi:g}: give pixels per inch, or 0 to have it chosen'
+    return f'page_dpi is {page_dpi:g}: give pixels per inch, or 0 for the default'
 
 
 def kind_of(stream: BinaryIO, suffix: str) -> str:
@@ -112,7 +112,7 @@ def kind_of(stream: BinaryIO, suffix: str) -> str:
     stream.seek(0)
     if b'%PDF-' in beginning[:1024]:
         return 'pdf'
-    # Without zeros, UTF-16 reads like ASCII here.
+    # Without its zero bytes, UTF-16 looks like ASCII here.
     text = beginning.replace(b'\0', b'').lstrip(b'\xef\xbb\xbf\xff\xfe \t\r\n')
     if text.startswith(b'<') and b'<!doctype html' not in text.lower():
         return 'svg'

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import torch
 
+from niom_ros.core.extras import needs_extra
 from niom_ros.core.settings import existing_file, Settings, SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.cam import CLOSED_FORM
@@ -238,8 +238,11 @@ class OnnxModel:
         return [torch.from_numpy(output).to(pixels.device) for output in arrays]
 
 
-def open_session(path: Path, device: torch.device) -> onnxruntime.InferenceSession:
+def open_session(path: Path, device: torch.device) -> Any:
     """Load an ONNX file, on the GPU if onnxruntime can use it and the device is one."""
+    with needs_extra('onnx', "detector 'onnx'"):
+        import onnxruntime
+
     wanted = ['CPUExecutionProvider']
     if device.type == 'cuda':
         wanted.insert(0, 'CUDAExecutionProvider')

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from niom_ros.semantics.cam import cells_of, CLOSED_FORM, library_cam
+from niom_ros.semantics.cam import cells_of, CLOSED_FORM, library_cam, load_library
 from niom_ros.semantics.detectors.grid_detector import (
     Candidate,
     corners_of,
@@ -108,6 +108,8 @@ class TorchDetector(GridDetector):
         The network gives one tensor for each level (1 x channels x h x w).
         """
         super().__init__(options, device)
+        if options.cam != CLOSED_FORM:
+            load_library(options.cam)  # if it is missing, that is said now, not at every image
         self.name = name
         self.labels = labels
         self.network = network.eval().requires_grad_(False).to(device)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from niom_ros.core.extras import needs_extra
 from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.labels import LabelEmbedderPlugin, PROMPT
@@ -26,13 +27,8 @@ class OpenClip:
                 f'clip_path {path} is not a file: give the weights of an open_clip model, '
                 'or leave it empty'
             )
-        try:
+        with needs_extra('clip', 'clip_path'):
             import open_clip  # takes seconds
-        except ImportError as error:
-            raise SettingsError(
-                f'clip_path needs the Python package open_clip ({first_line(error)}): '
-                'pip install open_clip_torch, or leave clip_path empty'
-            ) from error
 
         name = model.replace('/', '-')
         refuse_model(name)
