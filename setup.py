@@ -16,7 +16,10 @@ setup(
     description=' '.join(package.findtext('description').split()),
     license=package.findtext('license'),
     packages=find_packages(include=['niom_ros', 'niom_ros.*']),
-    package_data={'niom_ros.matching': ['calibration.json']},
+    package_data={
+        'niom_ros.benchmarks.evaluation': ['templates/*'],
+        'niom_ros.matching': ['calibration.json'],
+    },
     python_requires='>=3.10',
     install_requires=[line for line in requirements if line and not line.startswith('#')],
     entry_points={'console_scripts': ['niom = niom_ros.cli.main:main']},

@@ -11,6 +11,8 @@ import pytest
 
 from niom_ros.core.installation import version
 
+TEMPLATES = 'niom_ros/benchmarks/evaluation/templates'
+
 
 def tracked_files(clone):
     listed = subprocess.run(
@@ -66,7 +68,7 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
     copy = tmp_path / 'clone'
     copy.mkdir()
     subprocess.run(
-        ['cp', '-r', 'niom_ros', 'setup.py', 'pyproject.toml', 'package.xml', copy],
+        ['cp', '-r', 'niom_ros', 'environment', 'setup.py', 'pyproject.toml', 'package.xml', copy],
         cwd=clone,
         check=True,
     )
@@ -84,6 +86,9 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
         requirements = archive.read(metadata).decode()
     assert 'niom_ros/matching/pipeline.py' in names
     assert 'niom_ros/matching/calibration.json' in names
+    templates = {str(file.relative_to(clone)) for file in (clone / TEMPLATES).iterdir()}
+    assert f'{TEMPLATES}/report.html.j2' in templates
+    assert templates <= set(names)
     assert 'Requires-Dist: torch\n' in requirements
     assert 'opencv-python-headless' in requirements
     # They would bring a second OpenCV.
