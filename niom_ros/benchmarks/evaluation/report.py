@@ -12,9 +12,10 @@ import cv2
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.finished import Finished
+from niom_ros.benchmarks.evaluation.glossary import ERROR_UNITS
 from niom_ros.benchmarks.evaluation.method_runner import Workbench
 from niom_ros.benchmarks.evaluation.run import new_workbench
-from niom_ros.benchmarks.evaluation.shown_pairs import extremes, Shown
+from niom_ros.benchmarks.evaluation.shown_pairs import extremes, record_words, Shown
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.core.progress_line import LiveLine
@@ -105,9 +106,18 @@ def draw_pairs(done: Finished, folder: Path, workbench: Workbench) -> list[Shown
             picture = done.benchmark.picture(case, method, workbench)
             beginning = safe_name(f'{done.name}-{method.name}-{kind}-{rank}')
             file = write_picture(folder, beginning, picture)
-            record = done.records[method.name][index]
+            words = record_words(done.records[method.name][index], ERROR_UNITS.get(done.name, ''))
             size = picture.shape[1], picture.shape[0]
-            shown.append(Shown(method.name, kind, case, record, file, size))
+            shown.append(
+                Shown(
+                    method=method.name,
+                    kind=kind,
+                    case=case.name,
+                    words=words,
+                    file=file,
+                    size=size,
+                )
+            )
     finally:
         line.clear()
     return shown

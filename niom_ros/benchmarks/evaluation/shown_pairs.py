@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 import math
 
-from niom_ros.benchmarks.evaluation.benchmark import Case, Record
+from niom_ros.benchmarks.evaluation.benchmark import Record
 from niom_ros.benchmarks.evaluation.finished import Finished, is_number, short
 from niom_ros.benchmarks.evaluation.glossary import ERROR_NAMES, spaced
 
@@ -17,8 +17,8 @@ class Shown:
 
     method: str
     kind: str  # best or worst
-    case: Case
-    record: Record
+    case: str
+    words: str  # what was measured on it
     file: str
     size: tuple[int, int]  # width, height
 

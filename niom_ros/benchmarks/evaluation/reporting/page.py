@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from niom_ros.benchmarks.evaluation.finished import Finished
-from niom_ros.benchmarks.evaluation.glossary import ERROR_UNITS, Meaning
+from niom_ros.benchmarks.evaluation.glossary import Meaning
 from niom_ros.benchmarks.evaluation.reporting.charts import curves, metric_plots, Plot
 from niom_ros.benchmarks.evaluation.reporting.plots import Style, swatch
 from niom_ros.benchmarks.evaluation.reporting.tables import (
@@ -23,7 +22,7 @@ from niom_ros.benchmarks.evaluation.reporting.tables import (
     Row,
     Table,
 )
-from niom_ros.benchmarks.evaluation.shown_pairs import record_words, Shown
+from niom_ros.benchmarks.evaluation.shown_pairs import Shown
 
 TEMPLATES = Path(__file__).parent.parent / 'templates'
 
@@ -42,29 +41,18 @@ class SummaryRow:
 
 
 @dataclass(frozen=True)
-class PairPicture:
-    """A picture of a pair with its numbers."""
-
-    shown: Shown
-    numbers: str
-
-
-@dataclass(frozen=True)
 class Chapter:
     """The part of the page on one benchmark."""
 
-    name: str
-    title: str
+    done: Finished
     counted: str
-    missing: Sequence[str]  # folders that the data lacks
-    methods: Sequence[str]
     main: Table
     explanations: Sequence[tuple[str, str]]
     differences: Table
     metric_plots: Sequence[Plot]
     curves: Sequence[Plot]
     all_metrics: Sequence[Row]
-    pictures: Mapping[str, Sequence[PairPicture]]  # by method
+    shown: Sequence[Shown]
 
 
 def report_page(
@@ -94,13 +82,8 @@ def report_page(
         summary=[summary_row(done) for done in finished],
         lacking={name: without_place(why, folders) for name, why in lacking.items()},
         chapters=[chapter(done, own, styles) for done, own in zip(finished, shown, strict=True)],
-        swatches=swatches(styles),
+        swatches={method: swatch(style) for method, style in styles.items()},
     )
-
-
-def swatches(styles: Mapping[str, Style]) -> dict[str, Markup]:
-    """Return what the lines and marks of each method look like."""
-    return {method: swatch(style) for method, style in styles.items()}
 
 
 def what_was_run(finished: Sequence[Finished]) -> dict[str, str]:
@@ -152,22 +135,14 @@ def without_place(text: str, folders: Sequence[Path]) -> str:
 
 def chapter(done: Finished, shown: Sequence[Shown], styles: Mapping[str, Style]) -> Chapter:
     """Return what the page says about one benchmark."""
-    unit = ERROR_UNITS.get(done.name, '')
-    pictures: dict[str, list[PairPicture]] = {}
-    for one in shown:
-        words = record_words(one.record, unit)
-        pictures.setdefault(one.method, []).append(PairPicture(one, words))
     return Chapter(
-        name=done.name,
-        title=done.benchmark.title,
+        done=done,
         counted=counted(done),
-        missing=done.result['missing'],
-        methods=list(done.metrics),
         main=main_table(done),
         explanations=explanations(done),
         differences=difference_table(done),
         metric_plots=metric_plots(done, styles),
         curves=curves(done, styles),
         all_metrics=full_rows(done),
-        pictures=pictures,
+        shown=shown,
     )

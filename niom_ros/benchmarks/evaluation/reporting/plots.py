@@ -4,13 +4,14 @@ No meaning depends on colour alone: each method also has its own marker and its 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 import math
 from typing import Any, Literal
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.reporting.svg import (
@@ -24,19 +25,9 @@ from niom_ros.benchmarks.evaluation.reporting.svg import (
     UNITS_PER_INCH,
 )
 
-DASHES = (
-    (),
-    (8, 3),
-    (2, 2.5),
-    (9, 3, 2, 3),
-    (5, 2),
-    (12, 3),
-    (9, 2, 2, 2, 2, 2),
-    (1.5, 4),
-)
+DASHES = ((), (8, 3), (2, 2.5), (9, 3, 2, 3), (5, 2), (12, 3), (9, 2, 2, 2, 2, 2), (1.5, 4))
 # The markers of matplotlib, and how much larger than a circle each must be to look as large.
 MARKERS = {'o': 1.1, 's': 1.0, '^': 1.15, 'D': 0.95, 'v': 1.15, 'X': 1.3, '*': 1.75, 'h': 1.25}
-TICK_STEPS = {1: 0.2, 2: 0.5, 5: 1.0}  # by the first digit of an axis' end
 
 
 @dataclass(frozen=True)
@@ -82,7 +73,7 @@ SETTINGS: Mapping[Any, Any] = {
     'xtick.major.size': 0,
     'ytick.labelcolor': SOFT,
     'ytick.labelsize': 12,
-    'ytick.major.pad': 8,
+    'ytick.major.pad': 10,
     'ytick.major.size': 0,
 }
 
@@ -144,18 +135,16 @@ class Axis:
 
     name: str
     end: float
-    ticks: list[float] = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Place the ticks."""
-        magnitude = 10.0 ** math.floor(math.log10(self.end) + 1e-9)
-        step = TICK_STEPS.get(round(self.end / magnitude), 1.0) * magnitude
-        count = math.floor(self.end / step + 1e-9)
-        object.__setattr__(self, 'ticks', [step * index for index in range(count + 1)])
+    @property
+    def ticks(self) -> list[float]:
+        """Return the numbers that are written at the axis."""
+        locator = MaxNLocator(nbins=5, steps=[1, 2, 5, 10])
+        return [float(tick) for tick in locator.tick_values(0, self.end)]
 
     @property
     def labels(self) -> list[str]:
-        """Return what is written at the ticks."""
+        """Return the ticks as text."""
         return [f'{tick:.3g}' for tick in self.ticks]
 
 
@@ -267,30 +256,22 @@ def draw_curve(axes: Axes, line: Line, end: float, shift: float) -> None:
             height = before if line.steps else np.interp(at, across, up)
             draw_mark(axes, line.style, (at, height), LAYOUT.mark_on_curve)
     if line.own is not None:
-        axes.scatter(
-            [line.own[0]],
-            [line.own[1]],
-            s=LAYOUT.own_ring**2,
-            facecolors='none',
-            edgecolors=INK,
-            linewidths=1.4,
-            clip_on=False,
-            zorder=4,
-        )
+        ring = axes.scatter([line.own[0]], [line.own[1]], LAYOUT.own_ring**2, clip_on=False)
+        ring.set(facecolor='none', edgecolor=INK, linewidth=1.4, zorder=4)
         draw_mark(axes, line.style, line.own, LAYOUT.own_mark)
 
 
 def draw_mark(axes: Axes, style: Style, place: tuple[float, float], diameter: float) -> None:
     """Draw the mark of a method above all lines."""
     x, y = place
-    axes.scatter(
+    axes.plot(
         [x],
         [y],
-        s=(diameter * MARKERS[style.marker]) ** 2,
-        c=style.colour,
-        marker=style.marker,
-        edgecolors=PAPER,
-        linewidths=0.8,
+        style.marker,
+        ms=diameter * MARKERS[style.marker],
+        mfc=style.colour,
+        mec=PAPER,
+        mew=0.8,
         clip_on=False,
         zorder=3,
     )
