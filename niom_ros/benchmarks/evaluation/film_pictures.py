@@ -45,7 +45,7 @@ GAP = 4
 
 
 def thumbnail(image: np.ndarray) -> Thumbnail:
-    """Return a small copy, of which hundreds fit into memory."""
+    """Return a small copy: hundreds of them fit into memory."""
     small = resized(image, FRAME_WIDTH / image.shape[1])
     return Thumbnail(small, scaling(image, small))
 
@@ -59,7 +59,7 @@ def draw_film(
     """Draw frames of a film with the outlines in them, above a plot of errors over time.
 
     `full_errors` has the errors of full matches by the number of their frame; there are none where
-    full matches stand for the truth.
+    full matches are taken as the truth.
     """
     # Only here: matplotlib takes a second to load, and measuring does not need it.
     from niom_ros.benchmarks.evaluation.film_chart import draw_chart
@@ -80,7 +80,7 @@ def draw_film(
 
 
 def worth_seeing(moments: Sequence[Moment]) -> list[int]:
-    """Return frames that are spread over the film; one without the reference is among them."""
+    """Return frames spread over the film, among them one without the reference."""
     chosen = np.linspace(0, len(moments) - 1, COLUMNS * ROWS).round().astype(int).tolist()
     hidden = [index for index, moment in enumerate(moments) if moment.hidden]
     if hidden and not any(moments[index].hidden for index in chosen):
@@ -126,7 +126,7 @@ def head(width: int, title: str, moments: Sequence[Moment]) -> np.ndarray:
 
 
 def entries(width: int, truth_known: bool) -> list[Entry]:
-    """Return what the marks mean."""
+    """Return the legend."""
     size = text_size(width)
     left, top, right, bottom = symbol_area(size)
     middle = (left + right) // 2, (top + bottom) // 2

@@ -30,7 +30,7 @@ from niom_ros.benchmarks.evaluation.reporting.plots import (
 )
 from niom_ros.benchmarks.evaluation.results import Metrics
 
-# Which curves a benchmark has; the errors up to which they go.
+# The benchmarks with a curve of errors, and the largest error that it shows.
 ERROR_CURVES = {'homography': 20.0, 'sketch': 50.0, 'manual': 50.0, 'pose': 20.0}
 ACCEPTANCE_CURVES = ('abstain', 'sketch', 'manual', 'homography')
 ACCEPTANCE_KEYS = {'accepted', 'confidence', 'error', 'best_error'}
@@ -76,7 +76,7 @@ def metric_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
 
 
 def corruption_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
-    """Draw how each kind of damage costs, where metrics are there for each."""
+    """Draw what each kind of damage costs, if there are metrics for each."""
     found = []
     for sides, words in (('both', 'both pictures damaged'), ('one', 'one picture damaged')):
         beginning = f'auc_20_{sides}_'
@@ -122,7 +122,7 @@ def error_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
 
 
 def nothing_to_find(done: Finished, indices: Sequence[int]) -> bool:
-    """Tell whether no error can be told of any of these cases, not even of a guess."""
+    """Return whether none of these cases has an error, not even one of a guess."""
     return all(
         'best_error' in records[index]
         and records[index]['error'] is None
@@ -133,7 +133,7 @@ def nothing_to_find(done: Finished, indices: Sequence[int]) -> bool:
 
 
 def panels(done: Finished) -> dict[str, list[int]]:
-    """Return the cases that belong into one plot, by its name; '' is all of them."""
+    """Return the cases of each plot by its name; '' has all of them."""
     everything = list(range(len(done.cases)))
     if done.name not in SPLIT_CURVES:
         return {'': everything}
@@ -144,7 +144,7 @@ def panels(done: Finished) -> dict[str, list[int]]:
 
 
 def panel_of(case: Case) -> str:
-    """Return the name of the plot that a case belongs into."""
+    """Return the name of the plot that a case belongs to."""
     words = re.split(r'[^a-z0-9]+', case.group.lower())
     for word, name in (('both', 'both pictures damaged'), ('one', 'one picture damaged')):
         if word in words:
@@ -212,7 +212,7 @@ def guess_error(record: Record) -> float:
 
 
 def known_error(error: float | None) -> float:
-    """Return an error; where there is no answer, it is as far away as can be."""
+    """Return an error, infinite where there is no answer."""
     return math.inf if error is None or math.isnan(error) else error
 
 
@@ -223,7 +223,7 @@ def dot_of(metrics: Metrics, name: str, style: Style) -> Dot:
 
 
 def value_axis(rows: Sequence[DotRow]) -> Axis:
-    """Return a scale on which all numbers and intervals find room."""
+    """Return a scale that all numbers and intervals fit on."""
     values = [0.0]
     for dot in (dot for row in rows for dot in row.dots):
         values += [value for value in (dot.value, dot.chance) if value is not None]
