@@ -23,7 +23,10 @@ setup(
     description=' '.join(package.findtext('description').split()),
     license=package.findtext('license'),
     packages=find_packages(include=['niom_ros', 'niom_ros.*']),
-    package_data={'niom_ros.matching': ['calibration.json']},
+    package_data={
+        'niom_ros.benchmarks.evaluation': ['templates/*'],
+        'niom_ros.matching': ['calibration.json'],
+    },
     python_requires='>=3.10',
     # Not requirements-no-deps.txt: nobody can ask for --no-deps here.
     install_requires=requirements(here / 'environment/requirements.txt'),

@@ -6,13 +6,17 @@ import json
 import math
 from pathlib import Path
 import re
+import subprocess
+import sys
 from typing import Any
 from urllib.parse import unquote
 
 import cv2
+import matplotlib
 import numpy as np
 import pytest
 
+from niom_ros.benchmarks.evaluation import report
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.finished import Finished, short, written
 from niom_ros.benchmarks.evaluation.glossary import (
@@ -26,15 +30,8 @@ from niom_ros.benchmarks.evaluation.glossary import (
 from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbench
 from niom_ros.benchmarks.evaluation.methods import Method, method_named
 from niom_ros.benchmarks.evaluation.pictures import answer_banner, draw_answer, GUESS, TRUTH
-from niom_ros.benchmarks.evaluation.report import (
-    check_folder,
-    command,
-    extremes,
-    record_words,
-    write_report,
-)
+from niom_ros.benchmarks.evaluation.report import check_folder, command, write_report
 from niom_ros.benchmarks.evaluation.reporting.charts import acceptance_line, error_line, panels
-from niom_ros.benchmarks.evaluation.reporting.markup import element
 from niom_ros.benchmarks.evaluation.reporting.plots import (
     Axis,
     curve_plot,
@@ -44,8 +41,10 @@ from niom_ros.benchmarks.evaluation.reporting.plots import (
     Line,
     round_end,
     Style,
+    swatch,
 )
 from niom_ros.benchmarks.evaluation.reporting.tables import ahead, best_methods, verdict
+from niom_ros.benchmarks.evaluation.shown_pairs import extremes, record_words
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, Settings
@@ -67,7 +66,7 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.tables: list[dict[str, Any]] = []
         self.text = ''
-        self.feed(html)
+        self.feed(str(html))  # a Markup would escape what is added to it
         self.close()
         assert not self.open
 
@@ -87,13 +86,13 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if 'style' in self.open:
+        if 'style' in self.open or not data.strip():
             return
         self.text += data
         if 'caption' in self.open:
             self.tables[-1]['caption'] += data
         elif 'th' in self.open or 'td' in self.open:
-            self.tables[-1]['rows'][-1][-1] += data + '|'
+            self.tables[-1]['rows'][-1][-1] += data.strip() + '|'
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
@@ -286,15 +285,6 @@ def test_names_are_text_and_not_html(tmp_path: Path) -> None:
     assert 'Invented pairs & <i>more</i>.' in page.text
     assert not page.all('script') and not page.all('i')
     assert all(image['src'] != 'x' for image in page.all('img'))
-
-
-def test_an_element_escapes_text_and_attributes() -> None:
-    inner = element('b', 'x < y', title='"&"')
-    assert inner == '<b title="&quot;&amp;&quot;">x &lt; y</b>'
-    assert element('p', inner, ['a', inner], class_='k', hidden=None) == (
-        f'<p class="k">{inner}a{inner}</p>'
-    )
-    assert element('img', x=1.0, y=2.345, data_z='z') == '<img x="1" y="2.35" data-z="z">'
 
 
 def test_tables_have_the_numbers_of_the_result(tmp_path: Path) -> None:
@@ -519,7 +509,58 @@ def test_a_folder_that_cannot_take_a_report_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / 'index.html').read_text() == '<p>My homepage</p>'
 
 
+def test_a_report_says_which_library_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_spec = report.find_spec
+    monkeypatch.setattr(
+        report, 'find_spec', lambda name: None if name == 'matplotlib' else find_spec(name)
+    )
+    with pytest.raises(UserError, match=r'--report needs matplotlib: .*pip install matplotlib`'):
+        check_folder(tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
+def test_without_a_report_no_plotting_library_is_loaded() -> None:
+    script = (
+        'import sys; import niom_ros.cli.main, niom_ros.benchmarks.evaluation.command; '
+        "print(sorted({'matplotlib', 'jinja2'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == '[]\n'
+
+
 # Plots
+
+
+NUMBER = re.compile(r'-?\d+\.?\d*')
+
+
+def shapes(page: Page, fill: str, stroke: str) -> list[np.ndarray]:
+    """Return the corners of the paths that have these colours of the page."""
+    found = []
+    for path in page.all('path'):
+        style = str(path['style'])
+        if f'fill: {fill}' in style and f'stroke: {stroke}' in style:
+            numbers = np.array(NUMBER.findall(str(path['d'])), float).reshape(-1, 2)
+            shift = NUMBER.findall(str(path.get('transform') or 'translate(0 0)'))
+            found.append(numbers + np.array(shift, float))
+    return found
+
+
+def marks(page: Page, colour: str) -> list[np.ndarray]:
+    return shapes(page, f'var(--{colour})', 'var(--paper)')
+
+
+def lines(page: Page, colour: str) -> list[np.ndarray]:
+    return shapes(page, 'none', f'var(--{colour})')
+
+
+def middle_of(corners: np.ndarray) -> float:
+    """Return how far to the right a shape is."""
+    return float(corners[:, 0].min() + corners[:, 0].max()) / 2
 
 
 def test_places_in_a_plot_are_in_proportion_to_the_numbers() -> None:
@@ -528,42 +569,88 @@ def test_places_in_a_plot_are_in_proportion_to_the_numbers() -> None:
         for name, value in (('none', 0.0), ('half', 0.5), ('all', 1.0), ('quarter', 0.25))
     ]
     page = Page(dot_plot('T', rows, Axis('', 1.0), 'D'))
-    zero, half, one, quarter = (float(str(mark['cx'])) for mark in page.all('circle'))
+    zero, half, one, quarter = map(middle_of, marks(page, 'c0'))
     assert zero < one
     assert half == pytest.approx((zero + one) / 2, abs=0.02)
     assert quarter == pytest.approx((3 * zero + one) / 4, abs=0.02)
-    spans = [line for line in page.all('line') if line['class'] == 'interval c0']
-    assert float(str(spans[1]['x1'])) == pytest.approx(quarter, abs=0.02)
-    assert float(str(spans[1]['x2'])) == pytest.approx(half, abs=0.02)
+    span = lines(page, 'c0')[1][:, 0]
+    assert [span.min(), span.max()] == pytest.approx([quarter, half], abs=0.02)
+    for words in ('none', 'half', 'all', 'quarter', '0.000', '0.500', '1.000', '0.250'):
+        assert words in page.text
+
+
+def test_what_lies_outside_of_a_scale_is_drawn_at_its_end() -> None:
+    def places(value: float, interval: tuple[float, float]) -> list[float]:
+        rows = [DotRow('row', [Dot(Style(0), value, interval, chance=2 * value)])]
+        page = Page(dot_plot('T', rows, Axis('', 1.0), 'D'))
+        drawn = marks(page, 'c0') + lines(page, 'c0') + lines(page, 'ink')
+        assert len(drawn) == 3
+        return [middle_of(shape) for shape in drawn]
+
+    assert places(9.0, (0.0, math.inf)) == places(1.0, (0.0, 1.0))
 
 
 def test_what_was_not_measured_is_written_in_the_plot() -> None:
-    rows = [DotRow('a' * 99, [Dot(Style(1), None)]), DotRow('<b>', [Dot(Style(1), 0.5)])]
+    rows = [DotRow('a' * 99, [Dot(Style(1), None)]), DotRow('<b>$x', [Dot(Style(1), 0.5)])]
     page = Page(dot_plot('T', rows, Axis('', 1.0), 'D'))
     assert 'not measured' in page.text
-    assert len(page.all('polygon')) == 1
+    assert len(marks(page, 'c1')) == 1
     assert 'a' * 99 in page.text  # for those who point at what was cut
+    assert 'a' * 10 + '…' + 'a' * 10 in page.text
+    assert '<b>$x' in page.text  # neither an element nor a formula
 
 
 def test_a_curve_goes_through_its_points() -> None:
     line = Line('m', Style(0), [(0.0, 0.0), (5.0, 0.5), (30.0, 1.0)], steps=True)
     page = Page(curve_plot('T', [line], Axis('x', 20.0), Axis('y', 1.0), 'D'))
-    (curve,) = page.all('polyline')
-    points = np.array([point.split(',') for point in str(curve['points']).split()], float)
-    width = points[-1, 0] - points[0, 0]
-    height = points[0, 1] - points[2, 1]
-    assert points[:, 0] == pytest.approx(
-        points[0, 0] + width * np.array([0, 0.25, 0.25, 1]), abs=0.1
-    )
-    assert points[:, 1] == pytest.approx(points[0, 1] - height * np.array([0, 0, 1, 1]), abs=0.1)
+    points = lines(page, 'c0')[0][:4]
+    width, height = points[-1] - points[0]
+    expected = points[0] + np.array([width, height]) * [[0, 0], [0.25, 0], [0.25, 1], [1, 1]]
+    assert points == pytest.approx(expected, abs=0.1)
+    bottom, top = (part[:, 1].mean() for part in (points[:2], points[2:]))
+    grid = sorted(line[0, 1] for line in lines(page, 'line') if np.ptp(line[:, 1]) == 0)
+    assert (grid[0] + grid[-1]) / 2 == pytest.approx(top, abs=0.1)  # 0.5 is half of 1
+    assert grid[-1] == pytest.approx(bottom, abs=0.1)
+    assert len(marks(page, 'c0')) == 5  # marks
+    assert 'x' in page.text and 'y' in page.text
+
+
+def test_a_method_stands_in_a_ring_on_its_curve() -> None:
+    line = Line('m', Style(0), [(0.5, 0.25), (1.0, 0.5)], own=(0.75, 0.375))
+    page = Page(curve_plot('T', [line], Axis('x', 1.0), Axis('y', 1.0), 'D'))
+    (ring,) = lines(page, 'ink')
+    (curve,) = lines(page, 'c0')
+    assert (ring.min(axis=0) + ring.max(axis=0)) / 2 == pytest.approx(curve.mean(axis=0), abs=0.1)
 
 
 def test_every_method_looks_different() -> None:
     styles = [Style(number) for number in range(16)]
     looks = {(style.colour, style.dashes) for style in styles}
     assert len(looks) == 16
-    shapes = {re.sub(r'c\d', '', style.mark(0, 0)) for style in styles[:8]}
-    assert len(shapes) == 8
+    marks = {re.sub(r'var.*?\)', '', swatch(style)) for style in styles[:8]}
+    assert len(marks) == 8
+    assert len({style.marker for style in styles[:8]}) == 8
+
+
+def test_plots_take_their_colours_from_the_page(tmp_path: Path) -> None:
+    html = write_report(tmp_path, [some_run()]).read_text('utf-8')
+    body = html.partition('<body>')[2]
+    assert not re.search(r'#[0-9a-f]{6}', body)
+    variables = set(re.findall(r'var\((--\w+)\)', body))
+    assert {'--ink', '--soft', '--line', '--paper', '--c0', '--c1', '--c2'} <= variables
+    light, dark, on_paper = re.findall(r':root {(.*?)}', html, re.S)
+    for palette in (light, dark, on_paper):
+        assert all(f'{name}: #' in palette for name in variables)
+
+
+def test_plots_do_not_depend_on_settings_of_the_user(
+    tmp_path: Path,
+) -> None:
+    before = write_report(tmp_path / 'a', [some_run()]).read_bytes()
+    with matplotlib.rc_context({'font.size': 30, 'axes.grid': False, 'text.usetex': True}):
+        after = write_report(tmp_path / 'b', [some_run()]).read_bytes()
+        assert matplotlib.rcParams['font.size'] == 30
+    assert before == after
 
 
 @pytest.mark.parametrize(

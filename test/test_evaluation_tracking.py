@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scripted_matcher import named_reference, ScriptedMatcher
 
+from niom_ros.benchmarks.evaluation.film_chart import draw_chart
 from niom_ros.benchmarks.evaluation.film_pictures import draw_film, Moment, thumbnail
 from niom_ros.benchmarks.evaluation.glossary import meaning
 from niom_ros.benchmarks.evaluation.method_runner import Picture
@@ -33,6 +34,8 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Options, Settings, StreamOptions
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.pictures.lettering import WHITE
+from niom_ros.pictures.marks import BLUE, SLATE, VERMILLION
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 from niom_ros.stream.answers import Answer
 
@@ -365,6 +368,44 @@ def test_a_film_in_which_nothing_is_found_has_a_picture():
     ]
     shown = draw_film('film', SQUARE, moments, {0: None})
     assert shown.shape[1] == 4 * 320 + 3 * 4
+
+
+def test_the_chart_shows_when_it_was_tracked_and_how_far_off():
+    frame = thumbnail(np.full((48, 64, 3), 99, np.uint8))
+
+    def moment(number):
+        tracked, hidden, wrong = number < 50, 60 <= number < 80, number == 30
+        error = (8.0 if wrong else 2.0) if tracked else None
+        view = np.eye(3) if tracked else None
+        return Moment(number / 10, frame, view, np.eye(3), error, hidden, wrong)
+
+    chart = draw_chart(1292, [moment(number) for number in range(100)], {10: 4.0})
+
+    def columns(colour, rows=slice(None)):
+        found = (np.abs(chart[rows].astype(int) - colour).max(axis=2) < 8).any(axis=0)
+        return np.flatnonzero(found)
+
+    blue, yellow = columns(BLUE), columns((240, 228, 66))
+    strip = slice(int(np.argmax((chart == BLUE).all(axis=2).sum(axis=1))), None)
+    hidden = columns(SLATE, slice(8, 10))  # above all lines of the grid
+    whole = columns(SLATE, strip)[-1] - blue[0]
+    assert np.ptp(blue) == pytest.approx(0.505 * whole, rel=0.02)
+    assert np.ptp(hidden) == pytest.approx(0.2 * whole, rel=0.05)
+    assert hidden[0] - blue[0] == pytest.approx(0.606 * whole, rel=0.02)
+    assert yellow.mean() - blue[0] == pytest.approx(0.101 * whole, abs=3)
+
+    def height(colour, around, size=6):
+        left = round(blue[0] + around * whole)
+        part = chart[: strip.start - 8, left - size : left + size].astype(int)
+        return np.flatnonzero((np.abs(part - colour).max(axis=2) < 8).any(axis=1)).mean()
+
+    # 2, 4 and 8 pixels of error.
+    right, ring, wrong = (
+        height(WHITE, 0.2525),
+        height((240, 228, 66), 0.101),
+        height(VERMILLION, 0.303),
+    )
+    assert (ring - wrong) / (right - ring) == pytest.approx(2, abs=0.15)
 
 
 # Data

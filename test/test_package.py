@@ -11,6 +11,8 @@ import pytest
 
 from niom_ros.core.installation import version
 
+TEMPLATES = 'niom_ros/benchmarks/evaluation/templates'
+
 
 def tracked_files(clone):
     listed = subprocess.run(
@@ -85,6 +87,9 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
     assert not [name for name in names if name.startswith('environment')]
     assert 'niom_ros/matching/pipeline.py' in names
     assert 'niom_ros/matching/calibration.json' in names
+    templates = {str(file.relative_to(clone)) for file in (clone / TEMPLATES).iterdir()}
+    assert f'{TEMPLATES}/report.html.j2' in templates
+    assert templates <= set(names)
     assert 'Requires-Dist: torch\n' in requirements
     assert 'opencv-python-headless' in requirements
     # They would bring a second OpenCV.

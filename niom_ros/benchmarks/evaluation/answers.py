@@ -1,4 +1,4 @@
-"""What benchmarks note down of an answer that is a homography."""
+"""What benchmarks record about an answer that is a homography."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def error_of(
 
 
 def error_or_infinity(record: Record) -> float:
-    """Return the error of a claim; a refusal is as far away as can be."""
+    """Return the error of a claim; a refusal counts as infinitely far off."""
     return float('inf') if record['error'] is None else record['error']
 
 

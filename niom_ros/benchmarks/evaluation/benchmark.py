@@ -28,14 +28,14 @@ class DataMissing(NotMeasurable):
 class Case:
     """One thing to try each method on."""
 
-    name: str  # no other case of the benchmark has it, and it stays the same from run to run
+    name: str  # unique within the benchmark, and the same from run to run
     pair: str  # which pictures it is about; --limit counts these
     unit: str  # cases with the same unit are not independent: a bootstrap draws them together
-    group: str  # of cases that are summed up together, such as one kind of damage
+    group: str  # cases that are summarised together, such as one kind of damage
 
 
 class Benchmark(ABC):
-    """Cases from a data folder, what is measured on each, and what that amounts to.
+    """Cases from a data folder, what is measured on each, and the metrics of all.
 
     Sent to other processes, so it holds no pictures and no networks.
     """
@@ -47,13 +47,13 @@ class Benchmark(ABC):
     needs_data: ClassVar[bool] = True
     default_methods: ClassVar[tuple[str, ...]]
     main_metric: ClassVar[str]  # the one to look at first
-    # Whether groups are data sets of their own, of which each has its share in every draw.
+    # Whether groups are separate data sets, each of which keeps its share in every draw.
     stratified: ClassVar[bool] = False
-    # Whether it counts which answers a method believes in; if not, its calibration does not.
+    # Whether results depend on which answers a method accepts, and so on its calibration.
     beliefs_count: ClassVar[bool] = True
 
     def __init__(self, data: Path, seed: int) -> None:
-        """Take the folder that has the folders of the benchmark in it."""
+        """Take the folder that contains the folders of the benchmark."""
         self.data = data
         self.seed = seed
 
@@ -90,18 +90,18 @@ class Benchmark(ABC):
 
     @abstractmethod
     def quality(self, record: Record) -> float:
-        """Return how well a case went; larger is better. To show the best and the worst."""
+        """Return how well a case went (larger is better), to choose the best and the worst."""
 
     @abstractmethod
     def picture(self, case: Any, method: Method, workbench: Workbench) -> np.ndarray:
         """Draw what a method makes of a case, for people to look at."""
 
     def variant(self) -> str:
-        """Return what, beside the seed, changes the cases of the same name; most have nothing."""
+        """Return what, besides the seed, changes cases of the same name; usually nothing."""
         return ''
 
     def usable(self, method: Method) -> None:
-        """Refuse a method that the benchmark has no meaning for, with UserError."""
+        """Raise UserError for a method that the benchmark cannot measure."""
         del method
 
 

@@ -1,4 +1,4 @@
-"""What `niom calibrate` does: learn from benchmarks when to believe a match.
+"""What `niom calibrate` does: learn from benchmarks when to accept a match.
 
 Fitted on one half of the references, and reported on the other half.
 """
@@ -30,13 +30,13 @@ from niom_ros.core.settings import Limits
 from niom_ros.matching.confidence import Calibration, INK, INK_SIGNS, SIGNS, signs_of
 from niom_ros.matching.geometry import confidence_in
 
-STIFFNESS = 0.1  # of the weights, against a fit to few pairs that is too good to be true
-MARGIN = 0.5  # from the surest wrong match to where believing begins, in logits
+STIFFNESS = 0.1  # of the weights: keeps the fit from following a few pairs too closely
+MARGIN = 0.5  # from the surest wrong match to the acceptance threshold, in logits
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is calibrated: attempts that are made one after another, and what speaks for each."""
+    """What is calibrated: attempts made one after another, and the evidence for each."""
 
     attempts: tuple[str, ...]
     signs: Mapping[str, int]
@@ -50,15 +50,15 @@ DRAWINGS = Subject(('ink',), INK_SIGNS, (UNRELATED_DRAWING, TRUE_SKETCH))
 
 @dataclass(frozen=True)
 class Performance:
-    """What comes of believing every match whose confidence is one half or more."""
+    """What follows from accepting every match whose confidence is one half or more."""
 
     true_pairs: int
-    true_accept: float  # share of them that is believed, and rightly
+    true_accept: float  # share of them that is accepted, and rightly
     accepted: int
-    wrong_accepted: float  # share of those believed that is wrong
+    wrong_accepted: float  # share of the accepted ones that is wrong
     wrong_accepted_upper: float  # the share is below this with 95 % certainty
     unrelated_pairs: int
-    false_accept: float  # share of them that is believed
+    false_accept: float  # share of them that is accepted
     false_accept_upper: float
 
 
@@ -84,7 +84,7 @@ def calibrate(
 def calibrated(
     name: str, subject: Subject, task: Evaluation, arguments: Sequence[str]
 ) -> dict[str, object]:
-    """Fit a calibration, and say how it does on pairs that it has not seen."""
+    """Fit a calibration, and report how it does on pairs that it has not seen."""
     records: dict[str, list[Record]] = {attempt: [] for attempt in subject.attempts}
     keys = []
     for benchmark, groups in (
@@ -132,19 +132,19 @@ def of_kind(pairs: Sequence[Attempts], kind: str) -> list[Attempts]:
 
 
 def is_standard(record: Record) -> bool:
-    """Tell whether a pair is one of abstain."""
+    """Return whether a pair comes from abstain."""
     return record['group'].startswith(('true/', 'unrelated/'))
 
 
 def fit(
     records: Iterable[Record], limits: Limits, names: Mapping[str, int] = SIGNS
 ) -> Calibration:
-    """Fit the confidence; then be so cautious that no wrong standard match is believed.
+    """Fit the confidence; then lower it until no wrong standard match is accepted.
 
-    Drawings that are turned, scaled or among clutter have a say in what counts how much, but not
-    in how much caution is needed: there, answers are wrong by a little more than the limit.
+    Drawings that are rotated, scaled or among clutter count for the weights, but not for how far
+    it is lowered: their wrong answers are off by only a little more than the limit.
     """
-    # What the other limits refuse is refused whatever its confidence.
+    # What the other limits refuse stays refused, whatever its confidence.
     no_doubt = Calibration({}, 99.0)
     reached = [r for r in records if believed(no_doubt, r, limits) and speaks(r, names)]
     right = np.array([is_right(record) for record in reached])
@@ -182,7 +182,7 @@ def is_right(record: Record) -> bool:
 def performance(
     calibration: Calibration, pairs: Sequence[Attempts], limits: Limits
 ) -> Performance:
-    """Return what comes of a calibration, if each pair is tried without and then with weights."""
+    """Return the effect of a calibration if each pair is tried without, then with weights."""
     claims = [(both, claim(calibration, both, limits)) for both in pairs]
     unrelated = [record for both, record in claims if not is_true(both[0])]
     true_pairs = [record for both, record in claims if is_true(both[0])]
@@ -202,12 +202,12 @@ def performance(
 
 
 def claim(calibration: Calibration, both: Attempts, limits: Limits) -> Record | None:
-    """Return the first attempt that is believed, as weighting 'auto' does; None: refused."""
+    """Return the first accepted attempt, as weighting 'auto' does; None: refused."""
     return next((record for record in both if believed(calibration, record, limits)), None)
 
 
 def believed(calibration: Calibration, record: Record, limits: Limits) -> bool:
-    """Tell whether the pipeline would believe the best view of a pair."""
+    """Return whether the pipeline would accept the best view of a pair."""
     return (
         bool(record['plausible'])
         and speaks(record, calibration.weights)
@@ -216,7 +216,7 @@ def believed(calibration: Calibration, record: Record, limits: Limits) -> bool:
 
 
 def speaks(record: Record, names: Iterable[str]) -> bool:
-    """Tell whether a pair was looked for in this way: some drawings are taken for photos."""
+    """Return whether a pair was searched this way: some drawings are taken for photos."""
     return set(names) <= record['checks'].keys()
 
 
@@ -242,7 +242,7 @@ def said(result: Performance) -> str:
 
 
 def check_calibrations(path: Path) -> dict[str, object]:
-    """Return the calibrations in a file, {} if there is none yet; refuse what is no such file."""
+    """Return the calibrations in a file, {} if it does not exist; refuse any other file."""
     try:
         entries = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What `niom eval` does: run benchmarks and say, draw and write how well methods did."""
+"""What `niom eval` does: run benchmarks, then print, plot and save how well methods did."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -45,18 +45,18 @@ BENCHMARKS: tuple[type[Benchmark], ...] = (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What to evaluate, as the command line says it."""
+    """What to evaluate, from the command line."""
 
     benchmark: str  # or all
     data: Path
     settings: Settings
     options: Options
-    methods: tuple[str, ...] = ()  # none: those that the benchmark compares by default
+    methods: tuple[str, ...] = ()  # empty: those that the benchmark compares by default
     corruptions: tuple[str, ...] = ('all',)
     limit: int = 0  # pairs; 0: all
     seed: int = 0
     jobs: int = 0  # processes; 0: what suits the machine
-    again: bool = False  # whether to measure anew what is known already
+    again: bool = False  # whether to repeat earlier measurements
 
 
 def evaluate(
@@ -67,7 +67,7 @@ def evaluate(
 ) -> None:
     """Run one benchmark or all; what lacks data is reported and left out.
 
-    The report tells with which arguments it was made.
+    The report shows the arguments that it was made with.
     """
     if not task.data.is_dir():
         raise UserError(f'there is no folder {task.data}: --data must name the benchmark data')
@@ -89,7 +89,7 @@ def evaluate(
             continue
         print_result(finished[-1])
         if json_file:
-            # After each one, so that a fault in a later one loses nothing.
+            # After each one, so that a failure in a later one loses nothing.
             write_json(json_file, task, finished, lacking)
     if not finished:
         raise UserError(f'no benchmark can be run with {task.data}')
@@ -101,7 +101,7 @@ def evaluate(
 def write_json(
     file: Path, task: Evaluation, finished: Sequence[Finished], lacking: dict[str, str]
 ) -> None:
-    """Write the results: of one benchmark, or of those that are done and why others are not."""
+    """Write the results of one benchmark, or of all finished ones and why others are missing."""
     content: dict[str, Any] = {
         'benchmarks': {done.name: done.result for done in finished},
         'missing': lacking,
@@ -112,7 +112,7 @@ def write_json(
 
 
 def new_benchmark(kind: type[Benchmark], task: Evaluation) -> Benchmark:
-    """Return a benchmark as the task wants it."""
+    """Return a benchmark with the options of the task."""
     if kind is PoseBenchmark and task.corruptions != ('all',):
         chosen = () if task.corruptions == ('none',) else task.corruptions
         return PoseBenchmark(task.data, task.seed, chosen)
@@ -121,7 +121,7 @@ def new_benchmark(kind: type[Benchmark], task: Evaluation) -> Benchmark:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured in a benchmark, not summed up yet."""
+    """The raw measurements of a benchmark."""
 
     cases: Sequence[Case]
     methods: Sequence[Method]
@@ -130,7 +130,7 @@ class Measurements:
 
 
 def work_through(benchmark: Benchmark, task: Evaluation) -> Finished:
-    """Measure methods on every case of a benchmark, and sum it up."""
+    """Measure methods on every case of a benchmark, and summarise the result."""
     done = measure(benchmark, task, task.methods or benchmark.default_methods)
     pairs = len({case.pair for case in done.cases})
     result = as_json(benchmark, pairs, done.records, versions(), task.data.resolve().name)
@@ -144,7 +144,7 @@ def measure(
     judged: bool = True,
     groups: Collection[str] | None = None,
 ) -> Measurements:
-    """Measure methods on every case of a benchmark, or of some groups, as far as not known."""
+    """Measure methods on every case, or those of some groups; skip what is measured already."""
     cases = sample(benchmark.cases(), task.limit, task.seed)
     cases = [case for case in cases if groups is None or case.group in groups]
     methods = [method_named(name, task.settings, task.options) for name in dict.fromkeys(names)]
@@ -167,7 +167,7 @@ def measure(
 
 
 def usable_ones(benchmark: Benchmark, methods: Sequence[Method]) -> list[Method]:
-    """Leave out the methods that a benchmark has no meaning for, and say so."""
+    """Leave out the methods that a benchmark cannot measure, and say so."""
     usable = []
     for method in methods:
         try:

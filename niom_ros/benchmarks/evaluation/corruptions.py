@@ -63,7 +63,7 @@ GLASS_REACH = 4
 GLASS_ROUNDS = 2
 
 CACHE_LIMIT = 8_000_000_000  # bytes
-# To be raised when this module makes other pixels of the same library.
+# Increase it when a change of this module changes pixels.
 REVISION = 1
 DIGEST_SIZE = hashlib.sha256().digest_size
 
@@ -107,11 +107,11 @@ def corrupt(image: np.ndarray, name: str, seed: int) -> np.ndarray:
             f'both sides must have at least {SMALLEST_SIDE}'
         )
     library = load_library()
-    # Given as a bit generator, a seed may be any integer from 0 on, not only one of 32 bits.
+    # A bit generator takes a seed of any size, not only of 32 bits.
     random = np.random.RandomState(np.random.MT19937(seed))
     if name == 'glass_blur':
         return glass_blur(image, random)
-    # What it calls in scikit-image makes a generator of its own, unless it gets a seed.
+    # The functions of scikit-image create their own generator unless they get a seed.
     own_seed = {'seed': seed} if name == 'impulse_noise' else {}
     with drawing_from(random):
         corrupted = library.corrupt(image, SEVERITY, name, **own_seed)
@@ -129,7 +129,7 @@ def seed_of(seed: int, image_name: str, corruption: str) -> int:
 
 
 def check_name(name: str) -> None:
-    """Refuse what is not one of the 15."""
+    """Refuse a name that is not one of the 15."""
     if name not in CORRUPTIONS:
         raise UnknownCorruption(name)
 
@@ -234,7 +234,7 @@ def shuffle_nearby(image: np.ndarray, reach: int, random: np.random.RandomState)
     source[here] = there
     has_turn = np.zeros(height * width, bool)
     has_turn[here] = True
-    # Whether the pixel at `source` had its turn before, so that its own source counts.
+    # Whether the pixel at `source` was replaced earlier, so that its own source counts.
     relayed = np.zeros(height * width, bool)
     relayed[here] = has_turn[there] & (there > here)
     open_ends = here[relayed[here]]
@@ -283,7 +283,7 @@ class CorruptedImages:
         return corrupted
 
     def path(self, image: np.ndarray, name: str, seed: int) -> Path:
-        """Return the file of a corrupted image; its name tells all that its pixels depend on."""
+        """Return the file of a corrupted image; its name has all that its pixels depend on."""
         digest = hashlib.sha256()
         about = [name, seed, SEVERITY, REVISION, image.shape, str(image.dtype), *versions()]
         digest.update(json.dumps(about).encode())
@@ -291,11 +291,11 @@ class CorruptedImages:
         return self.folder / f'{name}-{digest.hexdigest()}.png'
 
     def trim(self) -> None:
-        """Remove what was not used for longest until the rest fits."""
+        """Remove the least recently used files until the rest fits."""
         files = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
-                # Also what a killed process left unfinished; but nothing that is not ours.
+                # Including what a killed process left unfinished, but no file of others.
                 if re.fullmatch(r'\.?\w+-[0-9a-f]{64}\.png(\.\w+\.unfinished)?', entry.name):
                     with contextlib.suppress(FileNotFoundError):
                         status = entry.stat()
@@ -309,7 +309,7 @@ class CorruptedImages:
 
 
 def versions() -> list[str]:
-    """List the versions of everything that has a part in the pixels."""
+    """List the versions of everything that affects the pixels."""
     try:
         library = importlib.metadata.version(LIBRARY)
     except importlib.metadata.PackageNotFoundError as error:
@@ -325,7 +325,7 @@ def write_checked(path: Path, image: np.ndarray) -> None:
     """
     fast = [cv2.IMWRITE_PNG_COMPRESSION, 1]
     content = cv2.imencode('.png', image[..., ::-1], fast)[1].tobytes()
-    # A name of its own for each writer: several may write the same image at the same time.
+    # A separate name for each writer: several may write the same image at the same time.
     descriptor, staged = tempfile.mkstemp('.unfinished', f'.{path.name}.', path.parent)
     try:
         with os.fdopen(descriptor, 'wb') as file:
@@ -337,7 +337,7 @@ def write_checked(path: Path, image: np.ndarray) -> None:
 
 
 def read_checked(path: Path) -> np.ndarray | None:
-    """Read what `write_checked` wrote; None if it is not there or not as it was written."""
+    """Read what `write_checked` wrote; None if it is missing or damaged."""
     try:
         content = path.read_bytes()
     except OSError:

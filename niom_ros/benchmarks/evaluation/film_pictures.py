@@ -1,12 +1,17 @@
 """A picture of a film in which a reference was followed: some frames, and the errors of all."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-import math
 
 import cv2
 import numpy as np
 
+from niom_ros.benchmarks.evaluation.film_moments import (
+    DOT_RADIUS,
+    Moment,
+    RING_COLOUR,
+    RING_RADIUS,
+    Thumbnail,
+)
 from niom_ros.benchmarks.evaluation.method_runner import Picture
 from niom_ros.benchmarks.evaluation.pictures import (
     dashed_entry,
@@ -18,13 +23,9 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import in_front
 from niom_ros.pictures.lettering import (
     banner,
-    Colour,
     Entry,
-    line_height,
     text_size,
-    text_width,
     WHITE,
-    write,
     write_plate,
 )
 from niom_ros.pictures.marks import BLUE, draw_quadrangle, SLATE, VERMILLION
@@ -41,37 +42,10 @@ from niom_ros.pictures.matches import (
 COLUMNS, ROWS = 4, 2
 FRAME_WIDTH = 320
 GAP = 4
-PLOT_HEIGHT = 200
-STRIP = 12  # height of the line that tells whether it was followed
-LOWEST_TOP = 2.0  # pixels of error that a plot has room for
-DOT = 3
-RING = 5
-YELLOW = (240, 228, 66)  # of Okabe and Ito
-
-
-@dataclass(frozen=True)
-class Thumbnail:
-    """A small copy of a frame."""
-
-    pixels: np.ndarray
-    from_image: np.ndarray  # 3 x 3
-
-
-@dataclass(frozen=True)
-class Moment:
-    """One frame of a film, and what was said about it."""
-
-    stamp: float
-    frame: Thumbnail
-    view: np.ndarray | None  # where the reference is claimed to be; None: nowhere
-    truth: np.ndarray | None  # where it is; None: not there, or not known
-    error: float | None  # pixels; None: nothing to compare
-    hidden: bool  # whether nothing of the reference is to be seen
-    wrong: bool  # whether the claim misleads
 
 
 def thumbnail(image: np.ndarray) -> Thumbnail:
-    """Return a small copy, of which hundreds fit into memory."""
+    """Return a small copy: hundreds of them fit into memory."""
     small = resized(image, FRAME_WIDTH / image.shape[1])
     return Thumbnail(small, scaling(image, small))
 
@@ -85,8 +59,11 @@ def draw_film(
     """Draw frames of a film with the outlines in them, above a plot of errors over time.
 
     `full_errors` has the errors of full matches by the number of their frame; there are none where
-    full matches stand for the truth.
+    full matches are taken as the truth.
     """
+    # Only here: matplotlib takes a second to load, and measuring does not need it.
+    from niom_ros.benchmarks.evaluation.film_chart import draw_chart
+
     width = COLUMNS * FRAME_WIDTH + (COLUMNS - 1) * GAP
     chosen = worth_seeing(moments)
     frames = [drawn(moments[index], reference) for index in chosen]
@@ -96,14 +73,14 @@ def draw_film(
         row, column = divmod(place, COLUMNS)
         top, left = row * (height + GAP), column * (FRAME_WIDTH + GAP)
         canvas[top : top + frame.shape[0], left : left + frame.shape[1]] = frame
-    plot = draw_plot(width, moments, full_errors)
+    chart = draw_chart(width, moments, full_errors)
     return framed(
-        head(width, title, moments), np.vstack([canvas, plot]), entries(width, bool(full_errors))
+        head(width, title, moments), np.vstack([canvas, chart]), entries(width, bool(full_errors))
     )
 
 
 def worth_seeing(moments: Sequence[Moment]) -> list[int]:
-    """Return frames that are spread over the film; one without the reference is among them."""
+    """Return frames spread over the film, among them one without the reference."""
     chosen = np.linspace(0, len(moments) - 1, COLUMNS * ROWS).round().astype(int).tolist()
     hidden = [index for index, moment in enumerate(moments) if moment.hidden]
     if hidden and not any(moments[index].hidden for index in chosen):
@@ -148,75 +125,14 @@ def head(width: int, title: str, moments: Sequence[Moment]) -> np.ndarray:
     return banner(width, colour, headline, 'tracked frames', [(title, text)], 2)
 
 
-def draw_plot(
-    width: int, moments: Sequence[Moment], full_errors: Mapping[int, float | None]
-) -> np.ndarray:
-    """Draw errors over time; below, when it was followed."""
-    size = text_size(width) - 6
-    errors = [moment.error for moment in moments if moment.error is not None]
-    errors += [error for error in full_errors.values() if error is not None]
-    finite = [error for error in errors if math.isfinite(error)]
-    top_error = max(LOWEST_TOP, 1.1 * max(finite, default=0.0))
-    left, right = 5 * size, width - 2 * size
-    top, bottom = size, PLOT_HEIGHT - STRIP - 2 * line_height(size)
-    duration = max(moments[-1].stamp, 1e-9)
-    plot = np.zeros((PLOT_HEIGHT, width, 3), np.uint8)
-
-    def across(stamp: float) -> int:
-        return round(left + stamp / duration * (right - left))
-
-    def up(error: float) -> int:
-        return round(bottom - min(error / top_error, 1.0) * (bottom - top))
-
-    ends = [across(moment.stamp) for moment in moments[1:]] + [right]
-    for moment, end in zip(moments, ends, strict=True):
-        start = across(moment.stamp)
-        if moment.hidden:
-            plot[top:bottom, start : end + 1] = SLATE
-        plot[bottom + 2 : bottom + 2 + STRIP, start : end + 1] = strip_colour(moment)
-    step = nice_step(top_error)
-    for number in range(int(top_error / step) + 1):
-        y, label = up(number * step), f'{number * step:g} px'
-        cv2.line(plot, (left, y), (right, y), SLATE, 1)
-        place = left - text_width(label, size) - size // 2, max(0, y - line_height(size) // 2)
-        write(plot, label, place, size)
-    for second in range(int(duration) + 1):
-        if second % max(1, round(duration / 12)) == 0:
-            label = f'{second} s'
-            place = across(second) - text_width(label, size) // 2, bottom + STRIP + 4
-            write(plot, label, place, size)
-    for moment in moments:
-        if moment.error is not None:
-            place = across(moment.stamp), up(moment.error)
-            cv2.circle(plot, place, DOT, VERMILLION if moment.wrong else WHITE, -1, cv2.LINE_AA)
-    for number, error in full_errors.items():
-        if error is not None:
-            place = across(moments[number].stamp), up(error)
-            cv2.circle(plot, place, RING, YELLOW, 2, cv2.LINE_AA)
-    return plot
-
-
-def strip_colour(moment: Moment) -> Colour:
-    """Return the colour that tells whether a frame was answered by tracking."""
-    if moment.wrong:
-        return VERMILLION
-    return BLUE if moment.view is not None else SLATE
-
-
-def nice_step(top: float) -> float:
-    """Return a round number that goes two to five times into another one."""
-    power = 10.0 ** math.floor(math.log10(top / 2))
-    return max(step * power for step in (1, 2, 5) if step * power <= top / 2)
-
-
 def entries(width: int, truth_known: bool) -> list[Entry]:
-    """Return what the marks mean."""
+    """Return the legend."""
     size = text_size(width)
     left, top, right, bottom = symbol_area(size)
     middle = (left + right) // 2, (top + bottom) // 2
     dot, ring, tracked, lost = (empty_symbol(size) for _ in range(4))
-    cv2.circle(dot, middle, DOT, WHITE, -1, cv2.LINE_AA)
-    cv2.circle(ring, middle, RING, YELLOW, 2, cv2.LINE_AA)
+    cv2.circle(dot, middle, DOT_RADIUS, WHITE, -1, cv2.LINE_AA)
+    cv2.circle(ring, middle, RING_RADIUS, RING_COLOUR, 2, cv2.LINE_AA)
     tracked[top:bottom, left:right] = BLUE
     lost[top:bottom, left:right] = SLATE
     right_one = 'truth' if truth_known else 'full match'

@@ -1,4 +1,4 @@
-"""A benchmark that was worked through, and how its numbers are written for people."""
+"""A finished benchmark, and how its numbers are written for people."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ MINUS = '\u2212'
 
 @dataclass(frozen=True)
 class Finished:
-    """A benchmark that was worked through."""
+    """A benchmark whose cases were all measured."""
 
     benchmark: Benchmark
     cases: Sequence[Case]
@@ -49,12 +49,12 @@ class Finished:
 
 
 def number(value: Any) -> float | None:
-    """Return what a result has as a number; None: not measured."""
+    """Return a value of a result as a number; None: not measured."""
     return float(value) if is_number(value) and math.isfinite(value) else None
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value is a number, which a truth value is not."""
+    """Return whether a value is a number; bool does not count as one."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -78,7 +78,7 @@ def written(value: float, signed: bool = False) -> str:
 
 
 def short(value: float, unit: str = '') -> str:
-    """Write a number that stands in a sentence."""
+    """Write a number for use in a sentence."""
     if not math.isfinite(value):
         return 'infinite' if value == math.inf else 'not measured'
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""What the metrics of benchmarks mean, in words, and whether more of one is better."""
+"""What the metrics of benchmarks mean in words, and whether more of each is better."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ import re
 
 from niom_ros.benchmarks.evaluation.answers import WRONG
 
-# What the errors of records are measured in, and up to where curves show them.
+# The units that errors of records are measured in.
 PIXELS = ' px'
 DEGREES = '°'
 ERROR_UNITS = {
@@ -85,17 +85,17 @@ class Meaning:
     """What a metric means."""
 
     label: str
-    words: str  # '': nobody said
+    words: str  # '': no explanation
     better: int  # MORE, LESS or NEITHER
 
     @property
     def direction(self) -> str:
-        """Say what is better."""
+        """Say whether more or less is better."""
         return {MORE: 'more is better', LESS: 'less is better', NEITHER: ''}[self.better]
 
 
-# Beginnings of names: the first that fits counts. {0} is what the pattern caught, {unit} that of
-# errors; numbers such as 05 are hundredths.
+# Patterns of metric names: the first that fits a name counts. {0} is the number in the name and
+# {unit} the unit of errors; two digits such as 05 are hundredths.
 PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'auc_(\d+)',
@@ -112,7 +112,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'guess_(\d+)px',
         'best guess within {0} px',
-        'share of pairs whose best view has a mean corner error below {0} px, believed or not',
+        'share of pairs whose best view has a mean corner error below {0} px, accepted or not',
         MORE,
     ),
     (
@@ -144,7 +144,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'chance_pck_(\d\d)',
         'chance PCK {0}',
-        'what points thrown at the picture blindly would reach: read PCK {0} beside it',
+        'what points at random places would reach: compare PCK {0} with it',
         NEITHER,
     ),
     (
@@ -208,7 +208,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'chance_mostly_on_object',
         'chance of mostly on the object',
-        'what the same points would reach, moved blindly: read mostly on the object beside it',
+        'what the same points would reach if shifted: compare mostly on the object with it',
         NEITHER,
     ),
     (
@@ -252,7 +252,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'chance_on_object',
         'chance of matches on the object',
-        'mean share of the photo that the object covers: read matches on the object beside it',
+        'mean share of the photo that the object covers: compare matches on the object with it',
         NEITHER,
     ),
     (
@@ -289,8 +289,8 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'tracked_minus_full_95',
         'tracking above full, 95 of 100',
-        'what the error of 95 of 100 tracked frames is at most above that of the full '
-        'match of the same frame',
+        'by how much the error of 95 of 100 tracked frames is at most above that of the '
+        'full match of the same frame',
         LESS,
     ),
     (
@@ -340,13 +340,13 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'cut_in_3_frames',
         'cuts noticed',
-        'share of cuts after which it is told within 3 frames that nothing is tracked',
+        'share of cuts after which tracking reports within 3 frames that nothing is tracked',
         MORE,
     ),
     (
         r'cut_frames_most',
         'longest until a cut is noticed',
-        'frames from a cut until it is told that nothing is tracked, at most; 1 is at once',
+        'frames from a cut until tracking reports that nothing is tracked, at most; 1 is at once',
         LESS,
     ),
     (
@@ -366,7 +366,7 @@ CONDITIONS = {
 
 
 def meaning(benchmark: str, metric: str) -> Meaning:
-    """Return what a metric means; one that nobody knows keeps its name."""
+    """Return what a metric means; an unknown one keeps its name."""
     for pattern, label, words, better in PATTERNS:
         if fits := re.fullmatch(rf'{pattern}(?:_(\w+))?', metric):
             *numbers, rest = fits.groups()
@@ -395,7 +395,7 @@ def spaced(name: str) -> str:
 
 
 def main_metrics(benchmark: str, names: Sequence[str], main: str) -> list[str]:
-    """Return the metrics to show first, of those that there are."""
+    """Return the metrics to show first, of those that exist."""
     chosen = [name for name in MAIN_METRICS.get(benchmark, ()) if name in names]
     chosen = chosen or list(names)[:MOST_MAIN]
     return chosen if main in chosen or main not in names else [main, *chosen]

@@ -1,4 +1,4 @@
-"""How far a measured number could be off, from drawing the tested pictures again and again."""
+"""Confidence intervals of measured numbers, by bootstrapping over the tested pictures."""
 
 from collections.abc import Callable, Mapping, Sequence
 import math

@@ -1,4 +1,4 @@
-"""Where methods are tried: the networks, and what they saw in the last pictures."""
+"""Runs methods on pairs of pictures; keeps networks and recent features in memory."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -29,11 +29,11 @@ Kept = TypeVar('Kept')
 
 @dataclass(frozen=True)
 class Picture:
-    """An image with a name by which to know it again."""
+    """An image with a name that identifies it."""
 
     name: str
     pixels: np.ndarray  # RGB
-    label: str = ''  # what it shows, if somebody says so
+    label: str = ''  # what it shows, if known
 
     @property
     def box(self) -> Box:
@@ -46,7 +46,7 @@ class Answer:
     """What a method made of two pictures."""
 
     outcome: MatchOutcome
-    evidence: Evidence  # for the best view, also if the method does not believe in it
+    evidence: Evidence  # for the best view, accepted or not
     plausible: bool  # whether a camera could see the reference like that
 
     @property
@@ -56,17 +56,17 @@ class Answer:
 
     @property
     def weighted(self) -> bool:
-        """Tell whether weights acted; where no object is seen, SEW does nothing."""
+        """Return whether weights were applied; where no object is seen, SEW does nothing."""
         return self.outcome.weighting != 'none'
 
     @property
     def accepted(self) -> bool:
-        """Tell whether the method claims to have found the reference."""
+        """Return whether the method claims to have found the reference."""
         return self.outcome.verdict.reference_to_image is not None
 
 
 class Workbench:
-    """Matches pictures with any method; each network is loaded once, each picture seen once."""
+    """Matches pictures with any method; loads each network and processes each picture once."""
 
     def __init__(self) -> None:
         self._pipelines: dict[Settings, Pipeline] = {}
@@ -89,7 +89,7 @@ class Workbench:
             (outcome,) = self.pipeline(method).match_all(
                 [self.reference(method, reference)], look, method.options
             )
-            look.edges = None  # 50 MB, and found quickly again
+            look.edges = None  # 50 MB, and quick to compute again
         evidence = evidence_of(outcome, reference, image, method)
         implausible = implausibility(evidence, reference.box, method.options.limits)
         return Answer(outcome, evidence, plausible=not implausible)
@@ -107,7 +107,7 @@ class Workbench:
     def reference(self, method: Method, picture: Picture) -> Reference:
         """Return a picture as a reference."""
         pipeline = self.pipeline(method)
-        # With too few keypoints nothing will be found, which is the answer that counts.
+        # With too few keypoints nothing will be found: that is the answer to measure.
         return self.once(
             ('reference', method.settings, picture.name, picture.label),
             lambda: pipeline.prepare(
@@ -120,7 +120,7 @@ class Workbench:
         return self.once(('look', method.settings, picture.name), lambda: Look(picture.pixels))
 
     def detector(self, name: str) -> Detector:
-        """Return a detector, to compare what methods say with what it sees."""
+        """Return a detector, to compare methods with what it sees."""
         if name not in self._detectors:
             loaded = load_detector(Settings(detector=name), ModelStore(), choose_device('auto'))
             if loaded is None:
@@ -129,7 +129,7 @@ class Workbench:
         return self._detectors[name]
 
     def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """Return what was made for a key before, or make it; what nobody asks for is forgotten.
+        """Return the value of a key, computed if needed; drop the least recently used.
 
         A benchmark may keep its own things here under keys that begin with its name.
         """
@@ -145,7 +145,7 @@ class Workbench:
 def evidence_of(
     outcome: MatchOutcome, reference: Picture, image: Picture, method: Method
 ) -> Evidence:
-    """Return the best view that the matches allow, whether or not it was believed."""
+    """Return the best view that the matches allow, accepted or not."""
     if outcome.evidence is not None:
         return outcome.evidence
     correspondences = outcome.correspondences

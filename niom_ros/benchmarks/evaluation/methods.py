@@ -12,14 +12,14 @@ from niom_ros.core.settings import Options, Settings
 
 # What each preset changes: weighting, pairing, and how drawings are found.
 PRESETS: dict[str, tuple[str, str, str] | None] = {
-    'default': None,  # what the node does out of the box
+    'default': None,  # as the node does by default
     'plain': ('none', 'none', 'matches'),
     'ink': ('none', 'none', 'ink'),  # drawings by their ink alone, all else like plain
     'sew': ('sew', 'none', 'matches'),
     'sew+nop': ('sew', 'text', 'matches'),  # with Non-visual Object Pairing
     'sew+visual': ('sew', 'visual', 'matches'),
     'sew+both': ('sew', 'both', 'matches'),
-    # Controls: the same weights, but the same for all keypoints, or dealt out at random.
+    # Controls: equal weights for all keypoints, or the weights of SEW in random order.
     'uniform': ('uniform', 'none', 'matches'),
     'shuffled': ('shuffled', 'none', 'matches'),
 }
@@ -33,11 +33,11 @@ class Method:
     name: str
     settings: Settings
     options: Options
-    classical: str = ''  # sift or orb, which know no other settings
+    classical: str = ''  # sift or orb, which have no other settings
 
 
 def method_named(name: str, settings: Settings, options: Options) -> Method:
-    """Return the method that a name means; what the name leaves open is as given."""
+    """Return the method of a name; settings that the name does not set stay as given."""
     preset, _, networks = name.partition('@')
     if preset in CLASSICAL:
         if networks:

@@ -1,4 +1,4 @@
-"""The numbers that `niom eval` reports, each for given answers and a given truth."""
+"""The metrics that `niom eval` reports, computed from answers and ground truth."""
 
 from dataclasses import dataclass
 import math
@@ -34,9 +34,9 @@ class Consistency:
 
 @dataclass(frozen=True)
 class AcceptanceCurve:
-    """What is accepted, and how much of that is wrong, the lower the threshold is set."""
+    """What is accepted at each threshold, and how much of that is wrong."""
 
-    thresholds: np.ndarray  # descending; an answer is accepted from its threshold on
+    thresholds: np.ndarray  # descending; an answer is accepted at its own threshold and below
     accepted: np.ndarray  # share of all answers
     wrong: np.ndarray  # share of the accepted answers
 
@@ -195,13 +195,13 @@ def nearest_distances(points: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def chance_pck(direct_c: np.ndarray, tau: float, count: int, rng: np.random.Generator) -> float:
-    """Return the PCK that points thrown at picture C blindly reach against the direct matches.
+    """Return the PCK of random points in picture C against the direct matches.
 
     `consistency` compares with the nearest point, whichever it is: what it measures must be read
     beside this level. The more direct matches there are, the nearer it is to 1. At least `count`
     points are thrown.
     """
-    # One into each cell of a grid: the same mean, and a fifth to two thirds of the spread.
+    # One in each cell of a grid: the same mean, and a fifth to two thirds of the spread.
     side = math.ceil(math.sqrt(count))
     cells = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2)
     blind = (cells + rng.random(cells.shape)) / side
@@ -209,7 +209,7 @@ def chance_pck(direct_c: np.ndarray, tau: float, count: int, rng: np.random.Gene
 
 
 def paired_errors(a_points: np.ndarray, c_points: np.ndarray, a_to_c: np.ndarray) -> np.ndarray:
-    """Return how far from its true place in C each point of A was carried."""
+    """Return how far from its true place in C each point of A ended."""
     return np.linalg.norm(warp_points(a_to_c, a_points) - c_points, axis=1)
 
 
@@ -220,7 +220,7 @@ def share_within(distances: np.ndarray, tau: float) -> float:
     """
     if not len(distances):
         return 0.0
-    # Otherwise rounding decides on the limit itself: 0.55 - 0.5 is a little more than 0.05.
+    # Without it rounding decides at the limit: 0.55 - 0.5 is a little more than 0.05.
     return float(np.mean(distances <= tau * (1 + 1e-9)))
 
 

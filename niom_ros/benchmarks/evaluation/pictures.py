@@ -1,4 +1,4 @@
-"""Pictures of what a method made of two images, beside what would have been right."""
+"""Pictures of what a method found in two images, beside the truth."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,10 +38,10 @@ from niom_ros.pictures.matches import (
 from niom_ros.semantics.heat_maps import Area
 
 MAX_WIDTH = 1000
-TRUTH = PURPLE  # far from the colours of scores
+TRUTH = PURPLE  # unlike any colour of a score
 GUESS = GREY
 
-# Of dashes, as multiples of the size of letters: drawn, left out.
+# Lengths of dashes and of the gaps between them, as multiples of the text size.
 LONG_DASHES = (1.0, 0.6)
 DOTS = (0.3, 0.4)
 
@@ -82,7 +82,7 @@ def draw_answer(
         draw_dashed_outline(right, outline, GUESS, DOTS)
         entries.append(dashed_entry('best guess, refused', GUESS, DOTS, size))
     if truth is not None:
-        # Last and broken, so that it is seen on the other one where both are the same.
+        # Last and dashed, so that both are visible where they coincide.
         draw_dashed_outline(right, warp_points(truth, corners), TRUTH, LONG_DASHES)
         entries.append(dashed_entry('truth', TRUTH, LONG_DASHES, size))
     if areas:
@@ -124,7 +124,7 @@ def in_pixels(error: float) -> str:
 def draw_dashed_outline(
     panel: Panel, outline: np.ndarray, colour: Colour, pattern: tuple[float, float]
 ) -> None:
-    """Draw an outline in pixels of the image with broken lines, an arrow head at its top."""
+    """Draw a dashed outline, given in pixels of the image, with an arrow head at its top."""
     corners = warp_points(panel.from_image, outline)
     for index in range(4):
         start, end = corners[index], corners[(index + 1) % 4]
@@ -148,9 +148,9 @@ def draw_dashes(
     pattern: tuple[float, float],
     size: int,
 ) -> None:
-    """Draw a broken line, however far outside it begins and ends."""
+    """Draw a dashed line, even if it begins and ends far outside."""
     (first, last) = whole(np.array([start, end]))
-    # An outline can be a million pixels long; only what is seen gets dashes.
+    # An outline can be a million pixels long; only its visible part gets dashes.
     around = (-99, -99, pixels.shape[1] + 198, pixels.shape[0] + 198)
     visible, first, last = cv2.clipLine(around, first, last)
     if not visible:
@@ -163,7 +163,7 @@ def draw_dashes(
         whole(begin + way * np.array([[at], [min(at + drawn, length)]]) / length)
         for at in np.arange(0, length, drawn + left_out)
     ]
-    # All borders first: that of one dash must not cut into the next.
+    # All borders first, so that none covers the next dash.
     for one, other in steps:
         cv2.line(pixels, one, other, BLACK, thickness + 2, cv2.LINE_AA)
     for one, other in steps:
@@ -171,7 +171,7 @@ def draw_dashes(
 
 
 def dashed_entry(text: str, colour: Colour, pattern: tuple[float, float], size: int) -> Entry:
-    """Return what a broken outline means, for a legend."""
+    """Return the legend entry of a dashed outline."""
     symbol = np.hstack([empty_symbol(size)] * 2)[:, : 3 * size]
     left, top, _, bottom = symbol_area(size)
     middle = (top + bottom) / 2
@@ -181,7 +181,7 @@ def dashed_entry(text: str, colour: Colour, pattern: tuple[float, float], size: 
 
 
 def area_entry(size: int) -> Entry:
-    """Return what a box means, for a legend."""
+    """Return the legend entry of a box."""
     symbol = empty_symbol(size)
     left, top, right, bottom = symbol_area(size)
     cv2.rectangle(symbol, (left, top), (right, bottom), TRUTH, 1 + size // 4)

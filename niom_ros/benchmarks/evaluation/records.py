@@ -1,4 +1,4 @@
-"""What was measured already, on disk, so that a run can be interrupted and taken up again.
+"""Measurements on disk, so that a run can be interrupted and resumed.
 
 One file for each benchmark and method, under a name that depends on everything that could change
 a number in it: data, seed, settings, code, weights and versions. So a record is never stale, and
@@ -21,7 +21,7 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.settings import choose_device, existing_file
 from niom_ros.matching.confidence import calibration_of, INK
 
-# What a number may depend on. Not the rest of evaluation: summing up and drawing come later.
+# The code that a measurement depends on. Summaries and pictures are made from it later.
 MEASURING_CODE = (
     'core',
     'drawings',
@@ -55,7 +55,7 @@ class Records:
             self._known[name] = record
 
     def __contains__(self, case: str) -> bool:
-        """Tell whether a case was measured."""
+        """Return whether a case was measured."""
         return case in self._known
 
     def __getitem__(self, case: str) -> Record:
@@ -69,7 +69,7 @@ class Records:
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open('a', encoding='utf-8')
-            # A line of its own, also after one that was cut off.
+            # On a new line, even after one that was cut off.
             self._file.write('\n' + json.dumps({'case': case, 'record': record}))
             self._file.flush()
         except OSError as error:
@@ -106,12 +106,12 @@ def read(path: Path) -> Iterator[tuple[str, Record]]:
 def records_of(
     benchmark: Benchmark, method: Method, data_key: str, judged: bool = True
 ) -> Records:
-    """Return the records of a method, as far as they were measured.
+    """Return the records of a method that were measured so far.
 
-    Those that are not judged stay the same under another calibration: what they tell of accepted
-    matches has no meaning.
+    Without `judged` they do not depend on the calibration: what they say about accepted matches
+    has no meaning.
     """
-    # Weighting 'auto' tries weights where it does not believe in what it found without.
+    # Weighting 'auto' tries weights where it does not accept what it found without them.
     judged &= benchmark.beliefs_count or method.options.weighting.kind == 'auto'
     beliefs = judgement(method) if judged else 'not judged'
     key = digest(
@@ -136,7 +136,7 @@ def records_of(
 
 
 def judgement(method: Method) -> dict[str, Any] | None:
-    """Return on what it depends whether the method believes a match."""
+    """Return what decides whether the method accepts a match."""
     if method.classical:
         return None
     settings = method.settings
@@ -153,7 +153,7 @@ def device_of(method: Method) -> str:
 
 
 def data_key(benchmark: Benchmark) -> str:
-    """Return a text that is another one if any file of the benchmark's data is."""
+    """Return a hash of all files of the benchmark's data."""
     files = sorted(
         path
         for folder in benchmark.folders
@@ -168,7 +168,7 @@ def data_key(benchmark: Benchmark) -> str:
 
 
 def code_key() -> str:
-    """Return a text that is another one if the code that measures is."""
+    """Return a hash of the code that measures."""
     root = Path(niom_ros.__file__).parent
     files = sorted(
         path
@@ -179,7 +179,7 @@ def code_key() -> str:
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """Return the SHA-256 of parts that are told apart."""
+    """Return the SHA-256 of parts, which depends on where each part ends."""
     whole = hashlib.sha256()
     for part in parts:
         whole.update(hashlib.sha256(part).digest())

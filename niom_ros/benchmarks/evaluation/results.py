@@ -1,4 +1,4 @@
-"""What the records of a benchmark amount to: metrics with intervals, and differences."""
+"""The result of a benchmark: metrics with intervals, and differences between methods."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -11,7 +11,7 @@ from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Record
 from niom_ros.benchmarks.evaluation.intervals import bootstrap, interval, paired_difference
 
 Metrics = dict[str, float | list[float] | None]
-"""Each metric, and as NAME_ci the interval in which 95 of 100 such samples would have it."""
+"""Each metric, and as NAME_ci its 95 % interval."""
 
 
 def metrics_of(
@@ -48,7 +48,7 @@ def metrics_of(
 
 
 def with_intervals(values: dict[str, float], intervals: dict[str, list[float]]) -> Metrics:
-    """Return numbers that fit into JSON, which has no NaN."""
+    """Return metrics that JSON can hold, which has no NaN."""
     result: Metrics = {}
     for name, value in values.items():
         result[name] = finite(value)
@@ -58,7 +58,7 @@ def with_intervals(values: dict[str, float], intervals: dict[str, list[float]]) 
 
 
 def finite(value: float) -> float | None:
-    """Return a number that JSON has, None for one that it has not."""
+    """Return a number that JSON can hold, None for any other."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -69,7 +69,7 @@ def as_json(
     versions: dict[str, str],
     data: str,
 ) -> dict[str, Any]:
-    """Return the result of a benchmark in a form that any program reads."""
+    """Return the result of a benchmark in a form that JSON can hold."""
     metrics, differences = metrics_of(benchmark, records)
     return {
         'benchmark': benchmark.name,

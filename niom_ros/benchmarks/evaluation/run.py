@@ -1,4 +1,4 @@
-"""Working through a benchmark: what is known already is not measured again."""
+"""Runs a benchmark; what was measured before is not measured again."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from niom_ros.core.progress_line import LiveLine
 from niom_ros.core.settings import choose_device, default_threads
 
 BAR_WIDTH = 30
-LINE_SECONDS = 60  # how often a line is written where no terminal shows a bar
+LINE_SECONDS = 60  # between lines of progress where no terminal shows a bar
 MOST_JOBS = 8  # each takes about 2 GB
 
 
@@ -48,7 +48,7 @@ Measured = tuple[str, str, Record]
 
 
 def sample(cases: Sequence[Case], limit: int, seed: int) -> list[Case]:
-    """Return the cases of so many pairs, drawn at random; a larger limit has the same and more."""
+    """Return the cases of `limit` random pairs; a larger limit adds to the same ones."""
     pairs = list(dict.fromkeys(case.pair for case in cases))
     if not 0 < limit < len(pairs):
         return list(cases)
@@ -100,7 +100,7 @@ def measured(tasks: Sequence[Task], jobs: int) -> Iterator[Measured]:
         return
     context = multiprocessing.get_context('spawn')  # torch does not survive a fork
     waiting: Queue[Task | None] = context.Queue()
-    # What nobody takes any more must not keep this process from ending.
+    # Results that nobody reads any more must not keep this process from ending.
     waiting.cancel_join_thread()
     done: Queue[Measured | BaseException | None] = context.Queue()
     for item in (*tasks, *[None] * jobs):
@@ -142,8 +142,8 @@ def collected(
 
 
 def work(waiting: 'Queue[Task | None]', done: 'Queue[Measured | BaseException | None]') -> None:
-    """Measure task after task, in a process of its own."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process tells when to stop
+    """Measure task after task, in a separate process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process says when to stop
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         # One thread each: the processes share the cores already.
@@ -153,13 +153,13 @@ def work(waiting: 'Queue[Task | None]', done: 'Queue[Measured | BaseException | 
                 done.put(item)
         done.put(None)
     except BaseException as error:
-        # Some errors cannot be sent to another process; their text always can.
+        # Some errors cannot be pickled; their text always can.
         known = isinstance(error, UserError)
         done.put(UserError(str(error)) if known else RuntimeError(traceback.format_exc()))
 
 
 def end_with_parent() -> None:
-    """End this process when the first one has gone, however that came."""
+    """End this process when the main one has ended, for whatever reason."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -175,7 +175,7 @@ def work_on(task: Task, bench: Workbench) -> Iterator[Measured]:
 
 
 def new_workbench(threads: int) -> Workbench:
-    """Return a workbench for a process with so many threads."""
+    """Return a workbench for a process with this number of threads."""
     torch.set_num_threads(threads)
     cv2.setNumThreads(threads)
     return Workbench()
@@ -189,10 +189,10 @@ def default_jobs(device: str) -> int:
 
 
 class Progress:
-    """Tells how far a benchmark is and how long it will still take."""
+    """Shows how far a benchmark is and how long it will still take."""
 
     def __init__(self, name: str, total: int, known: int) -> None:
-        """Take the number of measurements in all, and of those that are known already."""
+        """Take the number of all measurements, and of those that are known already."""
         self._name = name
         self._total = total
         self._known = known
@@ -203,7 +203,7 @@ class Progress:
         self._line.draw(self.text(0))
 
     def step(self) -> None:
-        """One more measurement is done."""
+        """Count one more measurement."""
         self._done += 1
         now = time.monotonic()
         text = self.text(now - self._start)
@@ -229,7 +229,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Write a time the way people say it."""
+    """Return a duration in words."""
     minutes = round(seconds / 60)
     if minutes >= 60:
         return f'{minutes // 60} h {minutes % 60:02d} min'

@@ -1,9 +1,11 @@
 """Which plots the report has, and what they show."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 import math
 import re
 
+from markupsafe import Markup
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.answers import WRONG
@@ -16,7 +18,6 @@ from niom_ros.benchmarks.evaluation.glossary import (
     spaced,
 )
 from niom_ros.benchmarks.evaluation.metrics import acceptance_curve
-from niom_ros.benchmarks.evaluation.reporting.markup import element, joined, Markup
 from niom_ros.benchmarks.evaluation.reporting.plots import (
     Axis,
     curve_plot,
@@ -26,11 +27,10 @@ from niom_ros.benchmarks.evaluation.reporting.plots import (
     Line,
     round_end,
     Style,
-    swatch,
 )
 from niom_ros.benchmarks.evaluation.results import Metrics
 
-# Which curves a benchmark has; the errors up to which they go.
+# The benchmarks with a curve of errors, and the largest error that it shows.
 ERROR_CURVES = {'homography': 20.0, 'sketch': 50.0, 'manual': 50.0, 'pose': 20.0}
 ACCEPTANCE_CURVES = ('abstain', 'sketch', 'manual', 'homography')
 ACCEPTANCE_KEYS = {'accepted', 'confidence', 'error', 'best_error'}
@@ -38,22 +38,27 @@ SPLIT_CURVES = ('sketch', 'manual', 'pose')  # by what was done to the pictures
 MOST_PANELS = 6
 
 
-def plots(done: Finished, styles: Mapping[str, Style]) -> Markup:
-    """Draw all that the numbers of a benchmark allow."""
-    curves = [
+@dataclass(frozen=True)
+class Plot:
+    """A plot below its caption."""
+
+    title: str
+    note: str
+    svg: Markup
+
+
+def curves(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
+    """Draw all plots whose marks need a legend."""
+    return [
         *corruption_plots(done, styles),
         *error_plots(done, styles),
         *acceptance_plots(done, styles),
     ]
-    parts = [element('div', metric_plots(done, styles), class_='plots')]
-    if curves:
-        parts += [legend(done, styles), element('div', curves, class_='plots')]
-    return joined(parts)
 
 
-def metric_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
+def metric_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
     """Draw the main metrics of all methods, one plot each."""
-    figures = []
+    found = []
     for name in done.main_metrics():
         rows = [
             DotRow(method, [dot_of(metrics, name, styles[method])])
@@ -66,13 +71,13 @@ def metric_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
         note = 'The dashed stroke is what guessing reaches.' if chance else ''
         title = f'{known.label}: {known.direction}' if known.direction else known.label
         plot = dot_plot(known.label, rows, value_axis(rows), spoken(rows))
-        figures.append(figure(title, note, plot))
-    return figures
+        found.append(Plot(title, note, plot))
+    return found
 
 
-def corruption_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
-    """Draw how each kind of damage costs, where metrics are there for each."""
-    figures = []
+def corruption_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
+    """Draw what each kind of damage costs, if there are metrics for each."""
+    found = []
     for sides, words in (('both', 'both pictures damaged'), ('one', 'one picture damaged')):
         beginning = f'auc_20_{sides}_'
         names = [name for name in done.metric_names() if name.startswith(beginning)]
@@ -89,18 +94,18 @@ def corruption_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup
         if rows:
             label = f'AUC to 20{DEGREES}, {words}'
             plot = dot_plot(label, rows, Axis('', 1.0), spoken(rows, list(done.metrics)))
-            figures.append(figure(label, 'By kind of damage; more is better.', plot))
-    return figures
+            found.append(Plot(label, 'By kind of damage; more is better.', plot))
+    return found
 
 
-def error_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
+def error_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
     """Draw which share of the pairs has an error below each limit."""
     if done.name not in ERROR_CURVES:
         return []
     unit = ERROR_UNITS[done.name]
     across = Axis(f'{ERROR_NAMES[unit]} ({unit.strip()})', ERROR_CURVES[done.name])
     up = Axis('share of pairs', 1.0)
-    figures = []
+    found = []
     for panel, indices in panels(done).items():
         if nothing_to_find(done, indices):
             continue
@@ -112,12 +117,12 @@ def error_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
             label = f'Errors: {panel or "all pairs"}'
             plot = curve_plot(label, lines, across, up, spoken_curves(lines, across))
             note = 'Share with an error below x; what was refused or not found never counts.'
-            figures.append(figure(label, note, plot))
-    return figures
+            found.append(Plot(label, note, plot))
+    return found
 
 
 def nothing_to_find(done: Finished, indices: Sequence[int]) -> bool:
-    """Tell whether no error can be told of any of these cases, not even of a guess."""
+    """Return whether none of these cases has an error, not even one of a guess."""
     return all(
         'best_error' in records[index]
         and records[index]['error'] is None
@@ -128,7 +133,7 @@ def nothing_to_find(done: Finished, indices: Sequence[int]) -> bool:
 
 
 def panels(done: Finished) -> dict[str, list[int]]:
-    """Return the cases that belong into one plot, by its name; '' is all of them."""
+    """Return the cases of each plot by its name; '' has all of them."""
     everything = list(range(len(done.cases)))
     if done.name not in SPLIT_CURVES:
         return {'': everything}
@@ -139,7 +144,7 @@ def panels(done: Finished) -> dict[str, list[int]]:
 
 
 def panel_of(case: Case) -> str:
-    """Return the name of the plot that a case belongs into."""
+    """Return the name of the plot that a case belongs to."""
     words = re.split(r'[^a-z0-9]+', case.group.lower())
     for word, name in (('both', 'both pictures damaged'), ('one', 'one picture damaged')):
         if word in words:
@@ -161,7 +166,7 @@ def error_line(method: str, style: Style, records: Sequence[Record]) -> Line:
     return Line(method, style, points, steps=True)
 
 
-def acceptance_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup]:
+def acceptance_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
     """Draw how many answers would be wrong if fewer or more were accepted."""
     lines = [
         line
@@ -184,7 +189,7 @@ def acceptance_plots(done: Finished, styles: Mapping[str, Style]) -> list[Markup
         'All pairs, accepted in the order of confidence; lower is better. The ring is what the '
         f'method accepts by itself. Wrong: {WRONG:g} px or more off, or nothing there to find.'
     )
-    return [figure(title, note, plot)]
+    return [Plot(title, note, plot)]
 
 
 def acceptance_line(method: str, style: Style, records: Sequence[Record]) -> Line | None:
@@ -207,7 +212,7 @@ def guess_error(record: Record) -> float:
 
 
 def known_error(error: float | None) -> float:
-    """Return an error; where there is no answer, it is as far away as can be."""
+    """Return an error, infinite where there is no answer."""
     return math.inf if error is None or math.isnan(error) else error
 
 
@@ -218,7 +223,7 @@ def dot_of(metrics: Metrics, name: str, style: Style) -> Dot:
 
 
 def value_axis(rows: Sequence[DotRow]) -> Axis:
-    """Return a scale on which all numbers and intervals find room."""
+    """Return a scale that all numbers and intervals fit on."""
     values = [0.0]
     for dot in (dot for row in rows for dot in row.dots):
         values += [value for value in (dot.value, dot.chance) if value is not None]
@@ -250,18 +255,3 @@ def spoken_curves(lines: Sequence[Line], axis: Axis) -> str:
                 heights.append(f'{reached[-1]:.2f} at {tick:.3g}')
         parts.append(f'{line.name}: {", ".join(heights) or "nothing"}')
     return '; '.join(parts)
-
-
-def legend(done: Finished, styles: Mapping[str, Style]) -> Markup:
-    """Return which line and mark belongs to which method."""
-    return element(
-        'ul',
-        (element('li', swatch(styles[method]), method) for method in done.metrics),
-        class_='legend',
-        aria_label='Methods',
-    )
-
-
-def figure(title: str, note: str, plot: Markup) -> Markup:
-    """Return a plot below its caption."""
-    return element('figure', element('figcaption', element('b', title), note), plot)

@@ -1,207 +1,148 @@
-"""The look of the report: one HTML file that needs no network, no script and no font."""
+"""The page of the report: what its template shows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from niom_ros.benchmarks.evaluation.reporting.markup import Content, element, joined, Markup
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-GENERATOR = 'niom eval'
-
-# The colours of Okabe and Ito; in the dark, those too dark to see are lighter.
-STYLE = """
-:root {
-  color-scheme: light dark;
-  --paper: #ffffff; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --shade: #f4f6f8;
-  --link: #0a5ca8; --mark: #0a5ca8; --warn: #a83f00;
-  --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #cc79a7;
-  --c4: #e69f00; --c5: #56b4e9; --c6: #6e7781; --c7: #1b1f24;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #14171b; --ink: #e6e9ec; --soft: #a3acb5; --line: #3a424b; --shade: #1e2329;
-    --link: #79bdf2; --mark: #79bdf2; --warn: #f39c60;
-    --c0: #3d9fdb; --c1: #e8762b; --c2: #1fb98f; --c3: #d98fb8;
-    --c4: #e69f00; --c5: #9bd3f5; --c6: #a3acb5; --c7: #f0e442;
-  }
-}
-* { box-sizing: border-box; }
-html { scroll-behavior: smooth; -webkit-text-size-adjust: 100%; }
-body {
-  margin: 0 auto; padding: 1.5rem 1.25rem 4rem; max-width: 74rem;
-  background: var(--paper); color: var(--ink);
-  font: 1rem/1.55 system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif;
-  overflow-wrap: break-word;
-}
-h1, h2, h3, h4, h5 { line-height: 1.25; text-wrap: balance; }
-h1 { font-size: 1.9rem; margin: 0 0 .5rem; }
-h2 {
-  font-size: 1.5rem; margin: 3.5rem 0 .5rem; padding-top: 1rem;
-  border-top: 2px solid var(--line);
-}
-h3 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
-h4 { font-size: 1rem; margin: 1.4rem 0 .5rem; }
-p, li, dd { max-width: 46rem; }
-p { margin: .6rem 0; }
-a { color: var(--link); }
-:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; border-radius: 2px; }
-code { font: .88em ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; }
-pre {
-  overflow-x: auto; padding: .7rem .9rem; margin: .5rem 0;
-  background: var(--shade); border: 1px solid var(--line); border-radius: 6px;
-}
-.skip { position: absolute; left: -99rem; }
-.skip:focus { position: static; }
-.lead { font-size: 1.08rem; }
-.note { color: var(--soft); font-size: .92rem; }
-.warn { border-left: 4px solid var(--warn); padding: .1rem 0 .1rem .8rem; }
-nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1.2rem; padding: 0; list-style: none; }
-dl.facts {
-  display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 1rem 0;
-}
-dl.facts dt { color: var(--soft); }
-dl.facts dd { margin: 0; min-width: 0; }
-dl.words dt { margin-top: .6rem; font-weight: 600; }
-dl.words dd { margin: 0 0 0 1.2rem; }
-
-.scroll { overflow-x: auto; margin: 1rem 0; position: relative; }
-table {
-  border-collapse: separate; border-spacing: 0; font-size: .94rem;
-  font-variant-numeric: tabular-nums lining-nums;
-}
-caption {
-  caption-side: top; text-align: left; padding-bottom: .5rem; color: var(--soft);
-  font-size: .92rem;
-}
-caption span { display: block; max-width: min(46rem, calc(100vw - 2.5rem)); }
-th, td { padding: .42rem .9rem .42rem .5rem; text-align: left; vertical-align: top; }
-thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; line-height: 1.3; }
-tbody th, tbody td { border-bottom: 1px solid var(--line); }
-thead th, tbody th { font-weight: 600; }
-th[scope=row] {
-  position: sticky; left: 0; background: var(--paper); max-width: 15rem; min-width: 8.5rem;
-  overflow-wrap: anywhere;
-}
-th small, td small { display: block; font-weight: 400; color: var(--soft); font-size: .8rem; }
-td small { white-space: nowrap; }
-.together { white-space: nowrap; }
-.best .value { font-weight: 700; }
-.tag {
-  display: inline-block; margin-left: .45rem; padding: 0 .4rem; border-radius: 3px;
-  font-size: .74rem; font-weight: 600; border: 1px solid currentColor; color: var(--mark);
-}
-.tag.worse { color: var(--warn); border-style: dashed; }
-.tag.open { color: var(--soft); border-color: transparent; padding: 0; font-weight: 400; }
-.missing { color: var(--soft); font-style: italic; white-space: nowrap; }
-.swatch { vertical-align: -.15em; margin-right: .4rem; }
-
-details { margin: 1rem 0; }
-summary { cursor: pointer; font-weight: 600; padding: .3rem 0; }
-.plots, .pairs {
-  display: grid; gap: 1.6rem 2.2rem; margin: 1rem 0;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr));
-}
-figure { margin: 0; min-width: 0; break-inside: avoid; }
-figcaption { font-size: .92rem; margin-bottom: .4rem; }
-.pairs figcaption { margin: .4rem 0 1.4rem; }
-.pairs h5 { font-size: .95rem; margin: 0 0 .4rem; }
-figcaption b { display: block; }
-.plots figure { display: flex; flex-direction: column; }
-.plots .plot { margin-top: auto; }
-figure img { display: block; width: 100%; height: auto; border-radius: 4px; background: #000; }
-.legend {
-  display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; padding: 0; margin: 2rem 0 .5rem;
-  list-style: none; font-size: .92rem;
-}
-.plot {
-  display: block; width: 100%; height: auto; max-width: 36rem; font-size: 13px;
-  font-variant-numeric: tabular-nums;
-}
-.plot text { fill: var(--ink); }
-.plot .tick, .plot .muted { fill: var(--soft); font-size: 12px; }
-.grid { stroke: var(--line); stroke-width: .7; }
-.axis { stroke: var(--soft); stroke-width: 1.2; }
-.interval { stroke-width: 2.4; }
-.end { stroke-width: 1.4; }
-.curve { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
-.mark { stroke: var(--paper); stroke-width: .8; }
-.own { fill: none; stroke: var(--ink); stroke-width: 1.4; }
-.chance { stroke: var(--ink); stroke-width: 1.4; stroke-dasharray: 3 2; }
-COLOURS
-@media (max-width: 34rem) {
-  body { padding-inline: .9rem; }
-  h1 { font-size: 1.55rem; } h2 { font-size: 1.3rem; }
-  dl.facts { grid-template-columns: 1fr; gap: 0; } dl.facts dd { margin-bottom: .5rem; }
-  th[scope=row] { max-width: 9rem; min-width: 6.5rem; }
-  table { width: max-content; }
-  thead th { max-width: 9rem; }
-  th .swatch { display: block; }
-}
-@media print {
-  :root {
-    color-scheme: light;
-    --paper: #ffffff; --ink: #000000; --soft: #444444; --line: #bbbbbb; --shade: #f4f4f4;
-    --link: #000000; --mark: #0a5ca8; --warn: #a83f00;
-    --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #cc79a7;
-    --c4: #e69f00; --c5: #56b4e9; --c6: #6e7781; --c7: #000000;
-  }
-  body { max-width: none; padding: 0; font-size: 10pt; }
-  nav, .skip, .on-screen { display: none; }
-  .scroll { overflow: visible; }
-  th[scope=row] { position: static; }
-  .plots, .pairs { grid-template-columns: 1fr 1fr; gap: 1rem; }
-  tr, figure { break-inside: avoid; }
-  h2, h3, h4, h5, caption, .legend { break-after: avoid; }
-  .scroll { break-inside: avoid; }
-  details .scroll { break-inside: auto; }
-  thead { display: table-header-group; }
-  details::details-content { content-visibility: visible; display: block; height: auto; }
-}
-@media (prefers-reduced-motion: reduce) { html { scroll-behavior: auto; } }
-""".replace(
-    'COLOURS',
-    '\n'.join(
-        f'.mark.c{n} {{ fill: var(--c{n}); }} '
-        f'.interval.c{n}, .end.c{n}, .curve.c{n} {{ stroke: var(--c{n}); }}'
-        for n in range(8)
-    ),
+from niom_ros.benchmarks.evaluation.finished import Finished
+from niom_ros.benchmarks.evaluation.glossary import Meaning
+from niom_ros.benchmarks.evaluation.reporting.charts import curves, metric_plots, Plot
+from niom_ros.benchmarks.evaluation.reporting.plots import Style, swatch
+from niom_ros.benchmarks.evaluation.reporting.tables import (
+    ahead,
+    best_methods,
+    Cell,
+    difference_table,
+    explanations,
+    full_rows,
+    main_table,
+    number_cell,
+    Row,
+    Table,
 )
+from niom_ros.benchmarks.evaluation.shown_pairs import Shown
+
+TEMPLATES = Path(__file__).parent.parent / 'templates'
 
 
-def page(title: str, *body: Content) -> str:
-    """Return a whole page."""
-    head = element(
-        'head',
-        element('meta', charset='utf-8'),
-        element('meta', name='viewport', content='width=device-width, initial-scale=1'),
-        element('meta', name='generator', content=GENERATOR),
-        element('meta', name='color-scheme', content='light dark'),
-        element('title', title),
-        element('style', Markup(STYLE)),
+@dataclass(frozen=True)
+class SummaryRow:
+    """The outcome of a benchmark in one line."""
+
+    benchmark: str
+    pairs: int
+    metric: str
+    meaning: Meaning
+    best: str  # '': not measured
+    value: Cell
+    ahead: str
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The part of the page on one benchmark."""
+
+    done: Finished
+    counted: str
+    main: Table
+    explanations: Sequence[tuple[str, str]]
+    differences: Table
+    metric_plots: Sequence[Plot]
+    curves: Sequence[Plot]
+    all_metrics: Sequence[Row]
+    shown: Sequence[Shown]
+
+
+def report_page(
+    generator: str,
+    finished: Sequence[Finished],
+    shown: Sequence[Sequence[Shown]],
+    command: str,
+    lacking: Mapping[str, str],
+) -> str:
+    """Return the page as HTML, in one file that needs no network, no script and no font."""
+    templates = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    return f'<!DOCTYPE html>\n{element("html", head, element("body", *body), lang="en")}\n'
-
-
-def table(
-    caption: str, head: Sequence[Content], rows: Sequence[tuple[Content, Sequence[Markup]]]
-) -> Markup:
-    """Return a table: names of columns, and rows of a name and of cells.
-
-    Too wide for the screen, it scrolls by itself, also with the keyboard.
-    """
-    columns = element('tr', (element('th', name, scope='col') for name in head))
-    lines = (element('tr', element('th', name, scope='row'), cells) for name, cells in rows)
-    whole = element(
-        'table',
-        element('caption', element('span', caption)),
-        element('thead', columns),
-        element('tbody', lines),
+    methods = dict.fromkeys(method for done in finished for method in done.metrics)
+    styles = {method: Style(number) for number, method in enumerate(methods)}
+    folders = [done.benchmark.data for done in finished]
+    return templates.get_template('report.html.j2').render(
+        generator=generator,
+        title=f'niom eval: {", ".join(done.name for done in finished)}',
+        facts=what_was_run(finished),
+        command=command,
+        summary=[summary_row(done) for done in finished],
+        lacking={name: without_place(why, folders) for name, why in lacking.items()},
+        chapters=[chapter(done, own, styles) for done, own in zip(finished, shown, strict=True)],
+        swatches={method: swatch(style) for method, style in styles.items()},
     )
-    return element('div', whole, class_='scroll', role='region', tabindex='0', aria_label=caption)
 
 
-def facts(entries: Sequence[tuple[str, Content]], kind: str = 'facts') -> Markup:
-    """Return a list of names and what belongs to each."""
-    return element(
-        'dl',
-        (joined(element('dt', name), element('dd', what)) for name, what in entries),
-        class_=kind,
+def what_was_run(finished: Sequence[Finished]) -> dict[str, str]:
+    """Return what one must know to get the same numbers again."""
+    results = [done.result for done in finished]
+    versions = {name: what for result in results for name, what in result['versions'].items()}
+    data = dict.fromkeys(Path(result['data']).name for result in results)
+    seeds = dict.fromkeys(str(result['seed']) for result in results)
+    methods = dict.fromkeys(method for done in finished for method in done.metrics)
+    return {
+        'Benchmarks': ', '.join(f'{done.name} ({counted(done)})' for done in finished),
+        'Methods': ', '.join(methods),
+        'Data folder': ', '.join(data),
+        'Seed': ', '.join(seeds),
+        'Versions': ', '.join(f'{name} {what}' for name, what in versions.items()),
+    }
+
+
+def counted(done: Finished) -> str:
+    """Say how much was measured."""
+    pairs, cases = done.result['pairs'], len(done.cases)
+    text = f'{pairs} pair' if pairs == 1 else f'{pairs} pairs'
+    return text if cases == pairs else f'{text}, {cases} cases'
+
+
+def summary_row(done: Finished) -> SummaryRow:
+    """Return the outcome of a benchmark in one line."""
+    metric = done.benchmark.main_metric
+    best = best_methods(done, metric)
+    all_alike = len(best) == len(done.metrics) > 1
+    return SummaryRow(
+        benchmark=done.name,
+        pairs=done.result['pairs'],
+        metric=metric,
+        meaning=done.meaning(metric),
+        best='all alike' if all_alike else ', '.join(best),
+        value=number_cell(done.metrics[best[0]], metric) if best else Cell(),
+        ahead=ahead(done, best[0], metric) if best else '',
+    )
+
+
+def without_place(text: str, folders: Sequence[Path]) -> str:
+    """Return a text without the places of folders on this machine, which are nobody's business."""
+    for folder in folders:
+        if folder.is_absolute():
+            text = text.replace(str(folder), folder.name)
+    return text
+
+
+def chapter(done: Finished, shown: Sequence[Shown], styles: Mapping[str, Style]) -> Chapter:
+    """Return what the page says about one benchmark."""
+    return Chapter(
+        done=done,
+        counted=counted(done),
+        main=main_table(done),
+        explanations=explanations(done),
+        differences=difference_table(done),
+        metric_plots=metric_plots(done, styles),
+        curves=curves(done, styles),
+        all_metrics=full_rows(done),
+        shown=shown,
     )

@@ -1,71 +1,103 @@
-"""Plots of the report, as SVG that takes its colours from the page.
+"""Plots of the report.
 
-No meaning hangs on colour alone: each method also has a mark and a way of dashing of its own.
+No meaning depends on colour alone: each method also has its own marker and its own dashes.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 import math
+from typing import Any, Literal
 
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.reporting.markup import element, joined, Markup
-
-WIDTH = 440  # of the drawing; the page scales it
-LETTER = 8.4  # the width of a letter in fonts that are wide
-LONGEST_LABEL = 22  # letters
-ROW = 15  # height of one interval
-ROW_GAP = 12
-TICKS_HEIGHT = 26
-AXIS_HEIGHT = 46  # with a name
-CURVE_HEIGHT = 300
-MARKS_EACH = 5  # on a curve
-TICK_STEPS = {1: 0.2, 2: 0.5, 5: 1.0}  # by the first digit of an axis' end
-
-COLOURS = 8  # that the page has, as classes c0 to c7
-DASHES = (None, '8 3', '2 2.5', '9 3 2 3', '5 2', '12 3', '9 2 2 2 2 2', '1.5 4')
-# Corners on a circle: how many, and how far the first is turned from the top in degrees. A radius
-# other than 1 for each second one makes a star.
-SHAPES = (
-    (0, 0, 1.0),  # a circle
-    (4, 45, 1.0),
-    (3, 0, 1.0),
-    (4, 0, 1.0),
-    (3, 180, 1.0),
-    (8, 45, 0.38),  # a cross
-    (10, 0, 0.45),  # a star
-    (6, 0, 1.0),
+from niom_ros.benchmarks.evaluation.reporting.svg import (
+    INK,
+    inline_svg,
+    LINE,
+    own_settings,
+    PAPER,
+    SERIES,
+    SOFT,
+    UNITS_PER_INCH,
 )
+
+DASHES = ((), (8, 3), (2, 2.5), (9, 3, 2, 3), (5, 2), (12, 3), (9, 2, 2, 2, 2, 2), (1.5, 4))
+# The markers of matplotlib, and how much larger than a circle each must be to look as large.
+MARKERS = {'o': 1.1, 's': 1.0, '^': 1.15, 'D': 0.95, 'v': 1.15, 'X': 1.3, '*': 1.75, 'h': 1.25}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sizes in units of the SVG; the page scales it."""
+
+    width: float = 440
+    curve_height: float = 346
+    row: float = 15  # height of one interval
+    row_gap: float = 12
+    ticks: float = 30  # height of the ticks' labels
+    longest_label: int = 22  # letters
+    mark: float = 9  # diameter
+    mark_on_curve: float = 7
+    own_mark: float = 10
+    own_ring: float = 20
+    swatch: tuple[float, float] = (44, 16)  # width, height
+    marks_on_curve: int = 5
+
+
+LAYOUT = Layout()
+SETTINGS: Mapping[Any, Any] = {
+    'svg.fonttype': 'none',  # text stays text
+    'svg.hashsalt': 'niom eval',
+    'font.family': 'sans-serif',
+    'font.sans-serif': ['DejaVu Sans'],
+    'font.size': 13,
+    'text.color': INK,
+    'axes.edgecolor': SOFT,
+    'axes.labelcolor': SOFT,
+    'axes.labelsize': 12,
+    'axes.linewidth': 1.2,
+    'axes.axisbelow': True,
+    'axes.spines.top': False,
+    'axes.spines.right': False,
+    'grid.color': LINE,
+    'grid.linewidth': 0.7,
+    'lines.linewidth': 2.2,
+    'lines.scale_dashes': False,
+    'xtick.labelcolor': SOFT,
+    'xtick.labelsize': 12,
+    'xtick.major.pad': 7,
+    'xtick.major.size': 0,
+    'ytick.labelcolor': SOFT,
+    'ytick.labelsize': 12,
+    'ytick.major.pad': 10,
+    'ytick.major.size': 0,
+}
 
 
 @dataclass(frozen=True)
 class Style:
-    """How to tell the marks and lines of one method from those of others."""
+    """How the marks and lines of one method differ from those of others."""
 
     number: int
 
     @property
     def colour(self) -> str:
-        """Return the class that the page colours."""
-        return f'c{self.number % COLOURS}'
+        """Return the stand-in of a colour."""
+        return SERIES[self.number % len(SERIES)]
 
     @property
-    def dashes(self) -> str | None:
-        """Return how lines are broken; methods of the same colour differ in it."""
-        return DASHES[(self.number + self.number // COLOURS) % len(DASHES)]
+    def dashes(self) -> tuple[float, ...]:
+        """Return the dashes of lines; methods of the same colour have different ones."""
+        return DASHES[(self.number + self.number // len(SERIES)) % len(DASHES)]
 
-    def mark(self, x: float, y: float, radius: float = 5.0) -> Markup:
-        """Return the mark at a place."""
-        corners, turn, inner = SHAPES[self.number % len(SHAPES)]
-        if not corners:
-            return element('circle', class_=f'mark {self.colour}', cx=x, cy=y, r=radius)
-        angles = np.radians(turn + 360 / corners * np.arange(corners))
-        # What has thin arms needs longer ones to be seen as well.
-        size = radius * (1.2 if inner == 1 else 1.65)
-        radii = size * np.where(np.arange(corners) % 2, inner, 1)
-        points = zip(x + radii * np.sin(angles), y - radii * np.cos(angles), strict=True)
-        written = ' '.join(f'{a:.1f},{b:.1f}' for a, b in points)
-        return element('polygon', class_=f'mark {self.colour}', points=written)
+    @property
+    def marker(self) -> str:
+        """Return the marker, in the notation of matplotlib."""
+        return list(MARKERS)[self.number % len(MARKERS)]
 
 
 @dataclass(frozen=True)
@@ -103,14 +135,17 @@ class Axis:
 
     name: str
     end: float
-    ticks: list[float] = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Place the ticks."""
-        magnitude = 10.0 ** math.floor(math.log10(self.end) + 1e-9)
-        step = TICK_STEPS.get(round(self.end / magnitude), 1.0) * magnitude
-        count = math.floor(self.end / step + 1e-9)
-        object.__setattr__(self, 'ticks', [step * index for index in range(count + 1)])
+    @property
+    def ticks(self) -> list[float]:
+        """Return the numbers that are written at the axis."""
+        locator = MaxNLocator(nbins=5, steps=[1, 2, 5, 10])
+        return [float(tick) for tick in locator.tick_values(0, self.end)]
+
+    @property
+    def labels(self) -> list[str]:
+        """Return the ticks as text."""
+        return [f'{tick:.3g}' for tick in self.ticks]
 
 
 def round_end(largest: float) -> float:
@@ -124,202 +159,149 @@ def round_end(largest: float) -> float:
 
 def dot_plot(title: str, rows: Sequence[DotRow], axis: Axis, description: str) -> Markup:
     """Draw numbers as marks on a scale, each with its interval as a line."""
-    labels = [cut(row.name) for row in rows]
-    left = max(60.0, LETTER * max(map(len, labels), default=0) + 16)
+    heights = [LAYOUT.row * max(1, len(row.dots)) + LAYOUT.row_gap for row in rows]
+    bottoms = np.cumsum(heights)
     single = all(len(row.dots) == 1 for row in rows)
-    right = WIDTH - (56 if single else 14)
-    tops, top = [], 6.0
-    for row in rows:
-        tops.append(top)
-        top += ROW * max(1, len(row.dots)) + ROW_GAP
-    parts = [x_axis(axis, left, right, 2, top)]
-    for row, label, begin in zip(rows, labels, tops, strict=True):
-        middle = begin + (ROW * max(1, len(row.dots)) + ROW_GAP) / 2
-        parts.append(text(label, left - 10, middle + 4, 'end', row.name))
-        if not single and begin > tops[0]:
-            parts.append(element('line', class_='grid', x1=0, x2=right, y1=begin, y2=begin))
-        for index, dot in enumerate(row.dots):
-            y = begin + (ROW_GAP + ROW) / 2 + ROW * index
-            parts.append(one_dot(dot, axis, left, right, y))
-            if single and dot.value is not None:
-                parts.append(text(f'{dot.value:.3f}', right + 8, y + 4, 'start'))
-    below = AXIS_HEIGHT if axis.name else TICKS_HEIGHT
-    return drawing(title, description, top + below, parts)
+    with own_settings(SETTINGS):
+        figure = new_figure(LAYOUT.width, bottoms[-1] + LAYOUT.ticks)
+        axes = figure.add_subplot()
+        axes.patch.set_visible(False)
+        axes.spines.left.set_visible(False)
+        axes.grid(axis='x')
+        axes.set(xlim=(0, axis.end), ylim=(bottoms[-1], 0), xlabel=axis.name)
+        axes.set_xticks(axis.ticks, axis.labels)
+        axes.set_yticks(bottoms - np.array(heights) / 2, [cut(row.name) for row in rows])
+        axes.tick_params(axis='y', labelcolor=INK, labelsize=13)
+        for row, height, bottom in zip(rows, heights, bottoms, strict=True):
+            if not single and bottom < bottoms[-1]:
+                axes.axhline(bottom, color=LINE, linewidth=0.7)
+            first = bottom - height + (LAYOUT.row_gap + LAYOUT.row) / 2
+            for index, dot in enumerate(row.dots):
+                draw_dot(axes, dot, axis, first + LAYOUT.row * index, with_number=single)
+        full_names = {cut(row.name): row.name for row in rows if cut(row.name) != row.name}
+        return inline_svg(figure, 'plot', title, description, full_names)
 
 
-def one_dot(dot: Dot, axis: Axis, left: float, right: float, y: float) -> Markup:
+def draw_dot(axes: Axes, dot: Dot, axis: Axis, y: float, with_number: bool) -> None:
     """Draw a mark, its interval and the level of chance."""
-
-    def place(value: float) -> float:
-        return left + (right - left) * min(max(value / axis.end, 0.0), 1.0)
-
     if dot.value is None:
-        return text('not measured', left + 4, y + 4, 'start', class_='muted')
-    parts = []
+        write_beside(axes, 'not measured', (0, y), 4, SOFT)
+        return
     if dot.interval is not None:
-        low, high = map(place, dot.interval)
-        parts.append(
-            element('line', class_=f'interval {dot.style.colour}', x1=low, x2=high, y1=y, y2=y)
-        )
-        parts += [
-            element('line', class_=f'end {dot.style.colour}', x1=x, x2=x, y1=y - 4, y2=y + 4)
-            for x in (low, high)
-        ]
+        span = np.clip(dot.interval, 0, axis.end)
+        colour = dot.style.colour
+        axes.plot(span, (y, y), color=colour, linewidth=2.4, clip_on=False)
+        axes.plot(span, (y, y), '|', color=colour, ms=8, mew=1.4, clip_on=False)
     if dot.chance is not None:
-        x = place(dot.chance)
-        parts.append(element('line', class_='chance', x1=x, x2=x, y1=y - 9, y2=y + 9))
-    return joined(parts, dot.style.mark(place(dot.value), y))
+        x = min(max(dot.chance, 0), axis.end)
+        ends = y - 9, y + 9
+        axes.plot((x, x), ends, color=INK, linewidth=1.4, dashes=(3, 2), clip_on=False)
+    draw_mark(axes, dot.style, (min(max(dot.value, 0), axis.end), y), LAYOUT.mark)
+    if with_number:
+        write_beside(axes, f'{dot.value:.3f}', (1, y), 8, INK)
+
+
+def write_beside(
+    axes: Axes, words: str, place: tuple[float, float], shift: float, colour: str
+) -> None:
+    """Write words to the right of a place: a share of the axis' length, and a height."""
+    axes.annotate(
+        words,
+        place,
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(shift, 0),
+        textcoords='offset points',
+        va='center_baseline',
+        color=colour,
+        annotation_clip=False,
+    )
 
 
 def curve_plot(title: str, lines: Sequence[Line], x: Axis, y: Axis, description: str) -> Markup:
     """Draw curves, with a few marks on each to tell them apart."""
-    left, right, top, bottom = 52.0, WIDTH - 14.0, 10.0, float(CURVE_HEIGHT)
-    parts = [x_axis(x, left, right, top, bottom), y_axis(y, left, right, top, bottom)]
-
-    def place(point: tuple[float, float]) -> tuple[float, float]:
-        across, up = min(point[0] / x.end, 1.0), min(point[1] / y.end, 1.0)
-        return left + (right - left) * across, bottom - (bottom - top) * up
-
-    marks = []
-    for index, line in enumerate(lines):
-        points = cut_off(line.points, x.end, line.steps)
-        if not points:
-            continue
-        written = ' '.join(f'{a:.1f},{b:.1f}' for a, b in map(place, points))
-        parts.append(
-            element(
-                'polyline',
-                class_=f'curve {line.style.colour}',
-                points=written,
-                stroke_dasharray=line.style.dashes,
-            )
-        )
-        # Not at the same places for all, so that no mark hides another.
-        shift = (index + 0.5) / max(1, len(lines))
-        for step in range(MARKS_EACH):
-            at = x.end * (step + shift) / MARKS_EACH
-            height = height_at(points, at)
-            if height is not None:
-                marks.append(line.style.mark(*place((at, height)), radius=3.6))
-        if line.own is not None:
-            marks.append(element('circle', class_='own', **circle(*place(line.own), 10)))
-            marks.append(line.style.mark(*place(line.own), radius=5.5))
-    return drawing(title, description, bottom + AXIS_HEIGHT, [*parts, *marks])
+    with own_settings(SETTINGS):
+        figure = new_figure(LAYOUT.width, LAYOUT.curve_height)
+        axes = figure.add_subplot()
+        axes.patch.set_visible(False)
+        axes.grid()
+        axes.set(xlim=(0, x.end), ylim=(0, y.end), xlabel=x.name, ylabel=y.name)
+        axes.set_xticks(x.ticks, x.labels)
+        axes.set_yticks(y.ticks, y.labels)
+        for index, line in enumerate(lines):
+            # Not at the same places for all, so that no mark hides another.
+            draw_curve(axes, line, x.end, (index + 0.5) / len(lines))
+        return inline_svg(figure, 'plot', title, description)
 
 
-def circle(x: float, y: float, radius: float) -> dict[str, float]:
-    """Return the attributes of a circle."""
-    return {'cx': x, 'cy': y, 'r': radius}
+def draw_curve(axes: Axes, line: Line, end: float, shift: float) -> None:
+    """Draw a curve up to the end of the axis; its marks are shifted by a share of their gaps."""
+    points = [point for point in line.points if point[0] <= end]
+    if not points:
+        return
+    if line.steps:
+        points.append((end, points[-1][1]))
+    across, up = np.array(points).T
+    axes.plot(
+        across,
+        up,
+        color=line.style.colour,
+        dashes=line.style.dashes,
+        drawstyle='steps-post' if line.steps else 'default',
+        clip_on=False,
+    )
+    for step in range(LAYOUT.marks_on_curve):
+        at = end * (step + shift) / LAYOUT.marks_on_curve
+        if across[0] <= at <= across[-1]:
+            before = up[np.searchsorted(across, at, 'right') - 1]
+            height = before if line.steps else np.interp(at, across, up)
+            draw_mark(axes, line.style, (at, height), LAYOUT.mark_on_curve)
+    if line.own is not None:
+        ring = axes.scatter([line.own[0]], [line.own[1]], LAYOUT.own_ring**2, clip_on=False)
+        ring.set(facecolor='none', edgecolor=INK, linewidth=1.4, zorder=4)
+        draw_mark(axes, line.style, line.own, LAYOUT.own_mark)
 
 
-def cut_off(
-    points: Sequence[tuple[float, float]], end: float, steps: bool
-) -> list[tuple[float, float]]:
-    """Return the part of a curve up to the end of its axis, with corners if it has steps."""
-    shown: list[tuple[float, float]] = []
-    for across, up in points:
-        if across > end:
-            break
-        if steps and shown:
-            shown.append((across, shown[-1][1]))
-        shown.append((across, up))
-    if steps and shown:
-        shown.append((end, shown[-1][1]))
-    return shown
-
-
-def height_at(points: Sequence[tuple[float, float]], at: float) -> float | None:
-    """Return how high a curve is somewhere, None beside it."""
-    if not points[0][0] <= at <= points[-1][0]:
-        return None
-    return float(np.interp(at, *np.transpose(points)))
+def draw_mark(axes: Axes, style: Style, place: tuple[float, float], diameter: float) -> None:
+    """Draw the mark of a method above all lines."""
+    x, y = place
+    axes.plot(
+        [x],
+        [y],
+        style.marker,
+        ms=diameter * MARKERS[style.marker],
+        mfc=style.colour,
+        mec=PAPER,
+        mew=0.8,
+        clip_on=False,
+        zorder=3,
+    )
 
 
 def swatch(style: Style) -> Markup:
     """Return a small picture of a method's line and mark, for a legend."""
-    line = element(
-        'line',
-        class_=f'curve {style.colour}',
-        x1=1,
-        x2=43,
-        y1=8,
-        y2=8,
-        stroke_dasharray=style.dashes,
-    )
-    return element(
-        'svg',
-        line,
-        style.mark(22, 8),
-        class_='swatch',
-        viewBox='0 0 44 16',
-        width='44',
-        height='16',
-        aria_hidden='true',
-    )
+    width, height = LAYOUT.swatch
+    with own_settings(SETTINGS):
+        figure = new_figure(width, height, layout=None)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.set(xlim=(0, width), ylim=(0, height))
+        middle = height / 2
+        axes.plot((1, width - 1), (middle, middle), color=style.colour, dashes=style.dashes)
+        draw_mark(axes, style, (width / 2, middle), LAYOUT.mark)
+        return inline_svg(figure, 'swatch')
 
 
-# Parts of plots
-
-
-def drawing(title: str, description: str, height: float, parts: Sequence[Markup]) -> Markup:
-    """Return a plot; its title and description are for those who cannot see it."""
-    return element(
-        'svg',
-        element('title', title),
-        element('desc', description),
-        parts,
-        class_='plot',
-        viewBox=f'0 0 {WIDTH} {height:.0f}',
-        role='img',
-        aria_label=f'{title}. {description}',
-    )
-
-
-def x_axis(axis: Axis, left: float, right: float, top: float, bottom: float) -> Markup:
-    """Draw a horizontal scale with lines upwards."""
-    parts = []
-    for tick in axis.ticks:
-        x = left + (right - left) * tick / axis.end
-        parts.append(element('line', class_='grid', x1=x, x2=x, y1=top, y2=bottom))
-        parts.append(text(f'{tick:.3g}', x, bottom + 20, 'middle', class_='tick'))
-    name = text(axis.name, (left + right) / 2, bottom + 39, 'middle', class_='tick')
-    return joined(parts, baseline(left, right, bottom, bottom), name if axis.name else '')
-
-
-def y_axis(axis: Axis, left: float, right: float, top: float, bottom: float) -> Markup:
-    """Draw a vertical scale with lines to the right."""
-    parts = []
-    for tick in axis.ticks:
-        y = bottom - (bottom - top) * tick / axis.end
-        parts.append(element('line', class_='grid', x1=left, x2=right, y1=y, y2=y))
-        parts.append(text(f'{tick:.3g}', left - 6, y + 4, 'end', class_='tick'))
-    middle = (top + bottom) / 2
-    name = element(
-        'text',
-        axis.name,
-        class_='tick',
-        text_anchor='middle',
-        transform=f'translate(13 {middle:.0f}) rotate(-90)',
-    )
-    return joined(parts, baseline(left, left, top, bottom), name)
-
-
-def baseline(x1: float, x2: float, y1: float, y2: float) -> Markup:
-    """Draw the line of a scale."""
-    return element('line', class_='axis', x1=x1, x2=x2, y1=y1, y2=y2)
-
-
-def text(
-    words: str, x: float, y: float, anchor: str, whole: str = '', class_: str | None = None
-) -> Markup:
-    """Write words; where they were cut, the whole is told to those who point at them."""
-    told = element('title', whole) if whole and whole != words else ''
-    return element('text', told, words, x=x, y=y, text_anchor=anchor, class_=class_)
+def new_figure(
+    width: float, height: float, layout: Literal['constrained'] | None = 'constrained'
+) -> Figure:
+    """Return an empty figure, which needs no display."""
+    size = width / UNITS_PER_INCH, height / UNITS_PER_INCH
+    return Figure(size, dpi=UNITS_PER_INCH, frameon=False, layout=layout)
 
 
 def cut(label: str) -> str:
-    """Return a name that is not too long; its two ends tell most."""
-    if len(label) <= LONGEST_LABEL:
+    """Return a name that is not too long; its two ends say most."""
+    if len(label) <= LAYOUT.longest_label:
         return label
-    half = (LONGEST_LABEL - 1) // 2
+    half = (LAYOUT.longest_label - 1) // 2
     return f'{label[:half]}…{label[-half:]}'

@@ -1,120 +1,105 @@
-"""The tables of the report: values with intervals, and what to make of them."""
+"""The tables of the report: values with intervals, and what they mean in a word."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from niom_ros.benchmarks.evaluation.finished import Finished, interval_of, MINUS, number, written
-from niom_ros.benchmarks.evaluation.glossary import LESS, Meaning, NEITHER
-from niom_ros.benchmarks.evaluation.reporting.markup import element, joined, Markup
-from niom_ros.benchmarks.evaluation.reporting.page import facts, table
-from niom_ros.benchmarks.evaluation.reporting.plots import Style, swatch
+from niom_ros.benchmarks.evaluation.glossary import LESS, NEITHER
 from niom_ros.benchmarks.evaluation.results import Metrics
 
-NOT_MEASURED = element('span', 'not measured', class_='missing')
+
+@dataclass(frozen=True)
+class Cell:
+    """A number in a table, as it is written."""
+
+    value: str = ''  # '': not measured
+    interval: str = ''
+    tag: str = ''  # best, or what a difference means
 
 
-def main_table(done: Finished, styles: Mapping[str, Style]) -> Markup:
+@dataclass(frozen=True)
+class Column:
+    """The head of a column of numbers."""
+
+    label: str
+    metric: str  # its name in the JSON file
+    direction: str
+    main: bool  # whether it is the main metric of the benchmark
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table."""
+
+    name: str
+    cells: Sequence[Cell]
+    metric: str = ''  # of the line, if it is about one
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers below heads."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+
+
+def main_table(done: Finished) -> Table:
     """Return methods and their main metrics, the best of each marked."""
     names = done.main_metrics()
     best = {name: best_methods(done, name) for name in names}
+
+    def tag(method: str, name: str) -> str:
+        return 'best' if method in best[name] and len(best[name]) < len(done.metrics) else ''
+
     rows = [
-        (
-            [swatch(styles[method]), method],
-            [
-                number_cell(
-                    metrics, name, method in best[name] and len(best[name]) < len(done.metrics)
-                )
-                for name in names
-            ],
-        )
+        Row(method, [number_cell(metrics, name, tag(method, name)) for name in names])
         for method, metrics in done.metrics.items()
     ]
-    caption = 'Main metrics with 95 % intervals. The best value of each is tagged “best”.'
-    words = [(done.meaning(name).label, explanation(done, name)) for name in names]
-    return joined(
-        table(caption, ['Method', *(column_head(done, name) for name in names)], rows),
-        element('details', element('summary', 'What these metrics mean'), facts(words, 'words')),
-    )
+    return Table([column(done, name) for name in names], rows)
 
 
-def column_head(done: Finished, metric: str) -> Markup:
-    """Return the name of a metric for a table, with the one that it has in the JSON file."""
-    direction = done.meaning(metric).direction
-    return joined(
-        done.meaning(metric).label,
-        element('span', 'main', class_='tag') if metric == done.benchmark.main_metric else '',
-        element('small', element('code', metric)),
-        element('small', direction) if direction else '',
-    )
-
-
-def explanation(done: Finished, metric: str) -> str:
-    """Say what a metric is and which way it is better."""
+def column(done: Finished, metric: str) -> Column:
+    """Return the head of a metric's column."""
     known = done.meaning(metric)
-    parts = [known.words or 'no explanation', known.direction]
-    return '; '.join(part for part in parts if part) + '.'
+    return Column(known.label, metric, known.direction, metric == done.benchmark.main_metric)
 
 
-def number_cell(metrics: Metrics, name: str, best: bool = False) -> Markup:
+def explanations(done: Finished) -> list[tuple[str, str]]:
+    """Say of the main metrics what each is, and whether more or less of it is better."""
+    known = [done.meaning(name) for name in done.main_metrics()]
+    return [
+        (one.label, '; '.join(filter(None, (one.words or 'no explanation', one.direction))) + '.')
+        for one in known
+    ]
+
+
+def number_cell(metrics: Metrics, name: str, tag: str = '', signed: bool = False) -> Cell:
     """Return the cell of a number with its interval."""
     value = number(metrics.get(name))
     if value is None:
-        return element('td', NOT_MEASURED)
+        return Cell()
     span = interval_of(metrics, name)
-    return element(
-        'td',
-        element(
-            'span',
-            element('span', written(value), class_='value'),
-            element('span', 'best', class_='tag') if best else '',
-            class_='together',
-        ),
-        element('small', f'{written(span[0])} to {written(span[1])}') if span else '',
-        class_='best' if best else None,
-    )
+    interval = f'{written(span[0], signed)} to {written(span[1], signed)}' if span else ''
+    return Cell(written(value, signed), interval, tag)
 
 
-def difference_table(done: Finished) -> Markup:
+def difference_table(done: Finished) -> Table:
     """Return by how much methods differ, and whether that is more than chance."""
     differences: dict[str, Metrics] = done.result['differences']
-    if not differences:
-        return Markup()
     names = [name for name in done.main_metrics() if done.meaning(name).better != NEITHER]
     names.sort(key=lambda name: name != done.benchmark.main_metric)
-    rows = [
-        (
-            pair.replace(' - ', f' {MINUS} '),
-            [difference_cell(difference, name, done.meaning(name)) for name in names],
-        )
-        for pair, difference in differences.items()
-    ]
-    caption = (
-        'Differences between methods on the same pairs, with 95 % intervals: the first minus the '
-        'second. “Better” and “worse” are said of the first, where the interval excludes 0.'
-    )
-    return joined(
-        element('h3', 'Differences'),
-        table(caption, ['Methods', *(column_head(done, name) for name in names)], rows),
-    )
-
-
-def difference_cell(difference: Metrics, name: str, known: Meaning) -> Markup:
-    """Return the cell of a difference, with what it means in a word."""
-    value, span = number(difference.get(name)), interval_of(difference, name)
-    if value is None:
-        return element('td', NOT_MEASURED)
-    word = verdict(span, known.better)
-    kind = {'better': 'tag', 'worse': 'tag worse'}.get(word, 'tag open')
-    return element(
-        'td',
-        element(
-            'span',
-            element('span', written(value, signed=True), class_='value'),
-            element('span', word, class_=kind),
-            class_='together',
-        ),
-        element('small', f'{written(span[0], True)} to {written(span[1], True)}') if span else '',
-        class_='best' if word in ('better', 'worse') else None,
-    )
+    rows = []
+    for pair, difference in differences.items():
+        words = [
+            verdict(interval_of(difference, name), done.meaning(name).better) for name in names
+        ]
+        cells = [
+            number_cell(difference, name, word, signed=True)
+            for name, word in zip(names, words, strict=True)
+        ]
+        rows.append(Row(pair.replace(' - ', f' {MINUS} '), cells))
+    return Table([column(done, name) for name in names], rows)
 
 
 def verdict(span: tuple[float, float] | None, better: int) -> str:
@@ -128,22 +113,16 @@ def verdict(span: tuple[float, float] | None, better: int) -> str:
     return 'better' if (span[0] > 0) == (better > 0) else 'worse'
 
 
-def full_table(done: Finished) -> Markup:
-    """Return all metrics of all methods."""
-    names = done.metric_names()
-    rows = [
-        (
-            [done.meaning(name).label, element('small', element('code', name))],
+def full_rows(done: Finished) -> list[Row]:
+    """Return all metrics of all methods, a line for each metric."""
+    return [
+        Row(
+            done.meaning(name).label,
             [number_cell(metrics, name) for metrics in done.metrics.values()],
+            name,
         )
-        for name in names
+        for name in done.metric_names()
     ]
-    caption = f'All metrics of {done.name} with 95 % intervals.'
-    return element(
-        'details',
-        element('summary', f'All {len(names)} metrics'),
-        table(caption, ['Metric', *done.metrics], rows),
-    )
 
 
 def best_methods(done: Finished, metric: str) -> list[str]:
@@ -158,7 +137,7 @@ def best_methods(done: Finished, metric: str) -> list[str]:
 
 
 def ahead(done: Finished, leader: str, metric: str) -> str:
-    """Say of which methods the best one is clearly ahead."""
+    """Say which methods the best one is clearly ahead of."""
     open_ones = []
     for other in done.metrics:
         forwards = done.result['differences'].get(f'{leader} - {other}')

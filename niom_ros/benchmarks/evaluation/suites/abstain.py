@@ -57,16 +57,16 @@ IKEA_SUBJECTS = {
     'Chair': frozenset({'chair'}),
     'Table': frozenset({'dining table', 'coffeetable'}),
 }
-# Only of these photos it is known whether a dog, a horse or a person is in them.
+# Only for these photos is it known whether they show a dog, a horse or a person.
 LISTED = (VOC, CARTUCHO)
-# Of a hash. With this one both halves get about as many pairs of each group: with others all but
+# Of a hash. With this byte both halves get about as many pairs of each group; with others, all but
 # two or three of the few flat scenes are in one half.
 SPLIT_BYTE = 2
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A picture of a data set, and what is known of it."""
+    """A picture of a data set, and what is known about it."""
 
     name: str  # of the picture: a drawing has the one of the photo that it was drawn from
     path: Path
@@ -74,7 +74,7 @@ class Shown:
     subjects: frozenset[str]  # so are those of one kind of object
 
     def related(self, other: 'Shown') -> bool:
-        """Tell whether one of them may rightly be found in the other."""
+        """Return whether finding one of them in the other may be right."""
         return self.place == other.place or bool(self.subjects & other.subjects)
 
 
@@ -94,7 +94,7 @@ class TrueCase(Case):
 
 
 class AbstainBenchmark(Benchmark):
-    """Asks how often something is claimed to be found that is not there.
+    """Measures how often a method claims to find what is not there.
 
     Related are: all photos of cartucho85, which show one flat; BSDS photos of one series, which
     share the number up to its last three digits; and pictures of which it is known that they show
@@ -111,7 +111,7 @@ class AbstainBenchmark(Benchmark):
         """Return 900 unrelated pairs, a third with a drawing as reference, and all true pairs."""
         photos = find_photos(self.data)
         drawings = find_drawings(self.data)
-        # Photos of one flat would be one reference many times over.
+        # Photos of one flat would repeat the same reference.
         references = {name: shown for name, shown in photos.items() if name != CARTUCHO}
         chance = random.Random(self.seed)
         for group, known, count in (
@@ -140,7 +140,7 @@ class AbstainBenchmark(Benchmark):
     def measure(
         self, case: UnrelatedCase | TrueCase, method: Method, workbench: Workbench
     ) -> Record:
-        """Look what is claimed, and whether that can be."""
+        """Record what is claimed, and whether it can be true."""
         reference, image, truth = self.pictures(case)
         return answer_record(workbench.match(method, reference, image), reference, truth)
 
@@ -177,7 +177,7 @@ class AbstainBenchmark(Benchmark):
         }
 
     def quality(self, record: Record) -> float:
-        """Return sure right claims as best, sure wrong ones as worst, refusals between them."""
+        """Rank confident right claims best, confident wrong ones worst, refusals between them."""
         if record['accepted']:
             return float(record['confidence'] if found(record) else -record['confidence'])
         return 0.0 if record['group'].startswith('true/') else 1 - float(record['confidence'])
@@ -190,7 +190,7 @@ class AbstainBenchmark(Benchmark):
 
 
 def found(record: Record) -> bool:
-    """Tell whether a true pair was claimed, and rightly."""
+    """Return whether a true pair was claimed, and rightly."""
     return bool(record['accepted']) and error_or_infinity(record) < WRONG
 
 
@@ -205,7 +205,7 @@ def claimed(records: Iterable[Record]) -> float:
 
 
 def in_first_half(unit: str) -> bool:
-    """Tell to which half a reference belongs: limits are chosen with one, and tried on the other.
+    """Return the half that a reference belongs to: limits are chosen on one, tested on the other.
 
     It depends on nothing but the reference, so that none is in both halves, whatever the seed.
     """
@@ -222,7 +222,7 @@ def halves(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
 
 
 def true_case(group: str, unit: str, origin: HomographyCase | SketchCase) -> TrueCase:
-    """Return a case of another benchmark as one of this."""
+    """Return a case of another benchmark as one of this benchmark."""
     name = f'{group}/{origin.name}'
     return TrueCase(name, name, unit, group, origin)
 
@@ -285,7 +285,7 @@ def find_drawings(data: Path) -> dict[str, list[Shown]]:
 def shown(
     path: Path, data_set: str, place: str = '', subjects: frozenset[str] = frozenset()
 ) -> Shown:
-    """Return a picture; unless told otherwise, it is the only one of its place."""
+    """Return a picture; by default it is the only one of its place."""
     name = f'{data_set}/{path.stem}'
     return Shown(name, path, place or name, subjects)
 
@@ -299,7 +299,7 @@ def only_files(sets: dict[str, list[Shown]]) -> dict[str, list[Shown]]:
     return {name: pictures for name, pictures in present.items() if pictures}
 
 
-# Which of them are put together
+# Which of them become pairs
 
 
 def draw_pairs(
@@ -308,7 +308,7 @@ def draw_pairs(
     count: int,
     chance: random.Random,
 ) -> list[tuple[Shown, Shown]]:
-    """Draw unrelated pairs of a reference and a photo, as many as asked for or as there are.
+    """Draw unrelated pairs of a reference and a photo, at most as many as asked for.
 
     The sets take turns, and so do the references of a set, so that none dominates. No two
     pictures meet twice.
@@ -338,7 +338,7 @@ def draw_image(
     met: set[frozenset[Path]],
     chance: random.Random,
 ) -> Shown | None:
-    """Draw a photo that a reference has nothing to do with and did not meet yet."""
+    """Draw a photo that is unrelated to a reference and was not paired with it yet."""
     sets = [name for name in photos if reference_set != PACS or name in LISTED]
     for name in chance.sample(sets, len(sets)):
         for image in chance.sample(photos[name], len(photos[name])):

@@ -35,7 +35,7 @@ class HomographyCase(Case):
 
 
 class HomographyBenchmark(Benchmark):
-    """Asks how exactly the homography is found."""
+    """Measures how exactly the homography is found."""
 
     name = 'homography'
     title = 'Flat scenes: area under the curve of corner errors, refusals counted as misses.'
@@ -80,7 +80,7 @@ class HomographyBenchmark(Benchmark):
         return {**metrics, 'wrong_accepted': wrong_share(list(records))}
 
     def quality(self, record: Record) -> float:
-        """Return the smaller the error the better."""
+        """Rank smaller errors better."""
         return -error_or_infinity(record)
 
     def picture(self, case: HomographyCase, method: Method, workbench: Workbench) -> np.ndarray:
@@ -95,7 +95,7 @@ def read_matrix(file: Path) -> np.ndarray:
         if file.suffix == '.xml':
             text = ElementTree.fromstring(text.strip()).findtext('.//data') or ''
         matrix = np.array(text.split(), float).reshape(3, 3)
-        np.linalg.inv(matrix)  # one that cannot be undone maps no picture to another
+        np.linalg.inv(matrix)  # a singular one maps no picture to another
         return matrix
     except (ValueError, ElementTree.ParseError, np.linalg.LinAlgError) as error:
         raise UserError(f'{file} holds no 3 x 3 matrix ({error}): fetch it again') from None

@@ -19,13 +19,13 @@ from niom_ros.semantics.heat_maps import Area
 
 PACS = 'drawing/pacs'
 KINDS = ('dog', 'elephant', 'giraffe', 'guitar', 'horse', 'house', 'person')
-PHOTOS_EACH = 3  # that each sketch meets
+PHOTOS_EACH = 3  # for each sketch
 
 JUDGE = 'yolov7-seg'
 
 MOST = 0.5  # of the matches: more than these must be on the object
 FITTING = 0.5  # of both boxes together: their common part must be larger
-LUCK = 0.05  # how often points that were moved blindly may do as well
+LUCK = 0.05  # how often the same points, shifted elsewhere, may do as well
 SHIFTS = 32  # in each direction, by which points are moved
 SHARES = ('on_object', 'chance_on_object', 'blind_on_object', 'agreeing_on_object', 'overlap')
 
@@ -39,7 +39,7 @@ class KindCase(Case):
 
 
 class KindsBenchmark(Benchmark):
-    """Asks whether matches between a sketch and a photo fall on what both show.
+    """Measures whether matches between a sketch and a photo fall on what both show.
 
     Each sketch comes with its kind as label. Nobody marked where the objects are, so the boxes
     count in which a detector sees one of the kind: yolov7-seg if it was fetched, which methods do
@@ -57,12 +57,12 @@ class KindsBenchmark(Benchmark):
     stratified = True
 
     def __init__(self, data: Path, seed: int) -> None:
-        """Choose who tells where objects are."""
+        """Choose the detector that says where objects are."""
         super().__init__(data, seed)
         self.judge = JUDGE if ModelStore().state(JUDGE) is State.OK else ''
 
     def variant(self) -> str:
-        """Return who tells where objects are."""
+        """Return the detector that says where objects are."""
         return self.judge
 
     def find_cases(self) -> Iterator[KindCase]:
@@ -78,7 +78,7 @@ class KindsBenchmark(Benchmark):
                     yield KindCase(name, name, unit, kind, sketch, photo)
 
     def usable(self, method: Method) -> None:
-        """Refuse to measure without anything that knows where objects are."""
+        """Refuse to measure without a detector that says where objects are."""
         if not self.judge and method.settings.detector == 'none':
             raise UserError(
                 'kinds needs a detector, to know where objects are: none is set; '
@@ -86,7 +86,7 @@ class KindsBenchmark(Benchmark):
             )
 
     def measure(self, case: KindCase, method: Method, workbench: Workbench) -> Record:
-        """Count the matches on the object, beside what blind guesses would reach."""
+        """Count the matches on the object, and what chance would reach."""
         sketch, photo = pictures(case)
         answer = workbench.match(method, sketch, photo)
         verdict, matched = answer.outcome.verdict, answer.correspondences
@@ -118,7 +118,7 @@ class KindsBenchmark(Benchmark):
         }
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
-        """Return how often matches fall on the object, for each kind on its own as well.
+        """Return how often matches fall on the object, in all and for each kind.
 
         The chance of a share is what the same points reach when they are moved blindly; `blind`
         is what they reach when the sketch is just laid over the photo. Few pairs can be sure:
@@ -150,7 +150,7 @@ class KindsBenchmark(Benchmark):
         return metrics
 
     def quality(self, record: Record) -> float:
-        """Return by how much more matches are on the object than chance puts there."""
+        """Rank by how many more matches are on the object than chance would put there."""
         if 'on_object' not in record:
             return float('nan')
         return float(record['on_object'] - record['chance_on_object'])
@@ -186,7 +186,7 @@ def pictures(case: KindCase) -> tuple[Picture, Picture]:
 
 
 def inside(points: np.ndarray, areas: Sequence[Area]) -> np.ndarray:
-    """Tell which points (... x 2) lie in any of the boxes."""
+    """Return which points (... x 2) lie in any of the boxes."""
     x, y = points[..., 0], points[..., 1]
     within = np.zeros(x.shape, bool)
     for area in areas:
@@ -200,7 +200,7 @@ def share_inside(points: np.ndarray, areas: Sequence[Area]) -> float:
 
 
 def best_overlap(points: np.ndarray, areas: Sequence[Area]) -> float:
-    """Return how much of the box around points and of an object they have in common, 0 to 1."""
+    """Return the overlap of the box around points and that of an object, 0 to 1."""
     if not len(points):
         return 0.0
     box = Area(*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
@@ -214,7 +214,7 @@ def covered_share(areas: Sequence[Area], size: tuple[int, int]) -> float:
 
 
 def moved_shares(points: np.ndarray, areas: Sequence[Area], size: tuple[int, int]) -> np.ndarray:
-    """Return which shares of the points lie in the boxes when they are moved blindly.
+    """Return the shares of points that lie in the boxes when all are shifted.
 
     They are moved together, because matches are not independent: they lie close to each other
     where a picture has texture, and the points of a stroke even side by side. What leaves the
@@ -230,17 +230,17 @@ def moved_shares(points: np.ndarray, areas: Sequence[Area], size: tuple[int, int
 
 
 def measured(records: Sequence[Record]) -> list[Record]:
-    """Return the records of pairs for which it is known where the object is."""
+    """Return the records of pairs whose object has a known place."""
     return [record for record in records if 'on_object' in record]
 
 
 def mostly_on_object(record: Record) -> bool:
-    """Tell whether most matches are on the object."""
+    """Return whether most matches are on the object."""
     return bool(record['on_object'] > MOST)
 
 
 def surely_on_object(record: Record) -> bool:
-    """Tell whether most matches are on the object, and that this is not luck."""
+    """Return whether most matches are on the object, and not by luck."""
     return mostly_on_object(record) and bool(record['luck'] < LUCK)
 
 

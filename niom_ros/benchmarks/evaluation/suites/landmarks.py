@@ -52,7 +52,7 @@ class Instance:
         return max(self.box[2:])
 
     def cut_out(self, width: int, height: int) -> Box:
-        """Return the part of its picture, which is so large, that shows it and a margin."""
+        """Return the part of its picture, of this size, that shows it and a margin."""
         margin = MARGIN * self.size
         left, top = (max(0, round(start - margin)) for start in self.box[:2])
         right = min(width, round(self.box[0] + self.box[2] + margin))
@@ -81,7 +81,7 @@ class LandmarksBenchmark(Benchmark):
     folders = (FACES, WILLOW, MMPOSE)
     default_methods = ('default', 'plain', 'sew', 'sew+nop', 'uniform', 'shuffled', 'sift')
     main_metric = 'pck_10'
-    stratified = True  # most sets are a single pair, which no draw may leave out
+    stratified = True  # most sets are a single pair, which every draw must contain
 
     def find_cases(self) -> Iterable[LandmarksCase]:
         """Return each object with each other picture of its set that shows some of its points."""
@@ -118,7 +118,7 @@ class LandmarksBenchmark(Benchmark):
             yield folder, [one for file in files for one in read_checked(file, reader)]
 
     def measure(self, case: LandmarksCase, method: Method, workbench: Workbench) -> Record:
-        """Carry the points by the best view, believed or not, and compare them with the truth."""
+        """Carry the points by the best view, accepted or not, and compare them with the truth."""
         reference, image = pictures(case)
         answer = workbench.match(method, reference, image)
         default, local = (
@@ -158,11 +158,11 @@ class LandmarksBenchmark(Benchmark):
         return metrics
 
     def quality(self, record: Record) -> float:
-        """Return the nearer the points are the better."""
+        """Rank points nearer to their place better."""
         return -float(record['error'])
 
     def picture(self, case: LandmarksCase, method: Method, workbench: Workbench) -> np.ndarray:
-        """Draw the matches, and below them lines from where points came to where they belong."""
+        """Draw the matches, and below them lines from where points ended to where they belong."""
         reference, image = pictures(case)
         answer = workbench.match(method, reference, image)
         found = carried(case, answer, image, method, StreamOptions.landmark_mode)
@@ -190,7 +190,7 @@ def pictures(case: LandmarksCase) -> tuple[Picture, Picture]:
 
 
 def entries(size: int) -> list[Entry]:
-    """Return what the marks of points mean."""
+    """Return the legend of the points."""
     came, belongs = empty_symbol(size), empty_symbol(size)
     middle = size, came.shape[0] // 2
     draw_diamond(came, np.array(middle), size // 2)
@@ -198,7 +198,7 @@ def entries(size: int) -> list[Entry]:
     return [(came, 'where a point came'), (belongs, 'where it belongs')]
 
 
-# What becomes of the points
+# Where the points end
 
 
 def marked(case: LandmarksCase) -> np.ndarray:
@@ -210,16 +210,16 @@ def marked(case: LandmarksCase) -> np.ndarray:
 def carried(
     case: LandmarksCase, answer: Answer, image: Picture, method: Method, mode: str
 ) -> np.ndarray:
-    """Return where the points of the reference come to lie in the image: N x 2; NaN: nowhere."""
+    """Return where the points of the reference end in the image: N x 2; NaN: nowhere."""
     evidence = answer.evidence
-    # Without checks it is a view that no camera has: a part would be behind it.
+    # Without checks it is a view that no camera has: a part would be behind the camera.
     if evidence.reference_to_image is None or not evidence.checks:
         return np.full((len(case.reference.points), 2), np.nan)
     points = tuple(
         Landmark(point.name, *place)
         for point, place in zip(case.reference.points, marked(case).tolist(), strict=True)
     )
-    # As if it were believed: others of a kind are rarely so alike that the pipeline would.
+    # As if it were accepted: two of a kind are rarely alike enough for the pipeline.
     verdict = Verdict(Status.OK, '', evidence.inliers, evidence.reference_to_image, 1.0)
     placed = place_landmarks(
         points,

@@ -42,13 +42,21 @@ OTHER_PRODUCT = 'other_product'
 TO_FIND = (WARPED, THICKER, PHOTOGRAPHED, PART_OF_A_PAGE)
 
 OTHERS_SHOWN = 2  # drawings of other products that each drawing is looked for in
-OTHERS_AROUND = 6  # on a page, as far as there is room
 
-PAGE = (1800, 1272)  # pixels; two pages of an open manual, with the sides of an A4 sheet
-OF_PAGE = (0.35, 0.6)  # of the width of the page: the longer side of a drawing
-OTHER_OF_PAGE = (0.2, 0.4)
-GAP = 0.02  # of the width of the page, between drawings
-TRIES = 200
+
+@dataclass(frozen=True)
+class Page:
+    """How drawings are laid out on a page; lengths are shares of its width."""
+
+    size: tuple[int, int] = (1800, 1272)  # pixels: two pages of an open manual, in the shape of A4
+    side: tuple[float, float] = (0.35, 0.6)  # the longer side of the drawing to find
+    other_side: tuple[float, float] = (0.2, 0.4)
+    others: int = 6  # drawings around it, as far as there is room
+    gap: float = 0.02  # between drawings
+    tries: int = 200  # to find room for a drawing
+
+
+PAGE = Page()
 
 Rectangle = tuple[int, int, int, int]
 """Left, top, width and height in pixels."""
@@ -63,7 +71,7 @@ class ManualCase(Case):
 
 
 class ManualBenchmark(Benchmark):
-    """Asks how often a drawing of a manual is found on paper, and claimed where it is not.
+    """Measures how often a drawing of a manual is found on paper, and claimed where it is not.
 
     The masks of the data set mark the parts of furniture on whole pages, which are not there;
     they are not used.
@@ -87,7 +95,7 @@ class ManualBenchmark(Benchmark):
                     yield ManualCase(f'{pair}/{group}', pair, product, group, step)
                 if not strangers:
                     continue
-                around = tuple(strangers[: 2 * OTHERS_AROUND])
+                around = tuple(strangers[: 2 * PAGE.others])
                 name = f'{pair}/{PART_OF_A_PAGE}'
                 yield ManualCase(name, pair, product, PART_OF_A_PAGE, step, around)
                 for other in of_different_products(strangers)[:OTHERS_SHOWN]:
@@ -106,7 +114,7 @@ class ManualBenchmark(Benchmark):
             truth = None
         elif case.group == PART_OF_A_PAGE:
             page, to_page = page_with(drawing, map(read_image, case.others), chance)
-            to_frame = view_of_page(*PAGE, chance)
+            to_frame = view_of_page(*PAGE.size, chance)
             image, truth = on_white(page, to_frame), to_frame @ to_page
         else:
             truth = random_view(*FRAME, STANDARD, chance) @ fitted(*drawing.shape[1::-1])
@@ -124,9 +132,9 @@ class ManualBenchmark(Benchmark):
         return answer_record(workbench.match(method, reference, image), reference, truth)
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
-        """Return the shares of drawings that were found, for each setting on its own.
+        """Return the shares of drawings that were found, for each setting.
 
-        The guess is the best view that a method had, whether or not it believed in it.
+        The guess is the best view that a method had, accepted or not.
         """
         metrics = {}
         for group in TO_FIND:
@@ -143,7 +151,7 @@ class ManualBenchmark(Benchmark):
         return metrics
 
     def quality(self, record: Record) -> float:
-        """Return the smaller the error the better; a right refusal is not worth a picture."""
+        """Rank smaller errors better; a right refusal is not worth a picture."""
         if record['group'] == OTHER_PRODUCT and not record['accepted']:
             return float('nan')
         return -error_or_infinity(record)
@@ -154,7 +162,7 @@ class ManualBenchmark(Benchmark):
 
 
 def guess_error(record: Record) -> float:
-    """Return the error of the best view, whether or not it was believed."""
+    """Return the error of the best view, accepted or not."""
     return float('inf') if record['best_error'] is None else record['best_error']
 
 
@@ -172,7 +180,7 @@ def product_of(drawing: Path) -> str:
 
 
 def step_order(drawing: Path) -> tuple[str, int, str]:
-    """Return by what drawings are sorted: step 10 comes after step 9."""
+    """Return the sort key of a drawing: step 10 comes after step 9."""
     number = drawing.parent.name.removeprefix('step_')
     return product_of(drawing), int(number) if number.isdigit() else -1, str(drawing)
 
@@ -200,14 +208,14 @@ def page_with(
     drawing: np.ndarray, others: Iterable[np.ndarray], chance: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a page with a drawing somewhere among others, and where its points are on it."""
-    page = np.full((PAGE[1], PAGE[0], 3), 255, np.uint8)
-    place = free_place(drawing, OF_PAGE, [], chance)
+    page = np.full((*PAGE.size[::-1], 3), 255, np.uint8)
+    place = free_place(drawing, PAGE.side, [], chance)
     assert place is not None  # on an empty page there is room
     taken = [place]
     print_onto(page, drawing, place)
     for other in others:
-        if len(taken) <= OTHERS_AROUND and (
-            free := free_place(other, OTHER_OF_PAGE, taken, chance)
+        if len(taken) <= PAGE.others and (
+            free := free_place(other, PAGE.other_side, taken, chance)
         ):
             taken.append(free)
             print_onto(page, other, free)
@@ -221,12 +229,12 @@ def free_place(
     taken: Sequence[Rectangle],
     chance: np.random.Generator,
 ) -> Rectangle | None:
-    """Return a place on the page where a drawing covers no other, if one is found soon."""
+    """Return a place on the page where a drawing covers no other; None after many tries."""
     height, width = drawing.shape[:2]
-    for _ in range(TRIES):
-        scale = chance.uniform(*sizes) * PAGE[0] / max(width, height)
+    for _ in range(PAGE.tries):
+        scale = chance.uniform(*sizes) * PAGE.size[0] / max(width, height)
         size = np.round(np.array([width, height]) * scale).astype(int)
-        left, top = (int(chance.integers(0, room + 1)) for room in np.array(PAGE) - size)
+        left, top = (int(chance.integers(0, room + 1)) for room in np.array(PAGE.size) - size)
         place = left, top, int(size[0]), int(size[1])
         if not any(touch(place, other) for other in taken):
             return place
@@ -234,8 +242,8 @@ def free_place(
 
 
 def touch(one: Rectangle, other: Rectangle) -> bool:
-    """Tell whether there is less than a gap between two places."""
-    gap = GAP * PAGE[0]
+    """Return whether there is less than a gap between two places."""
+    gap = PAGE.gap * PAGE.size[0]
     return all(
         one[axis] < other[axis] + other[axis + 2] + gap
         and other[axis] < one[axis] + one[axis + 2] + gap

@@ -60,7 +60,7 @@ class Choice:
 
     @property
     def right(self) -> bool:
-        """Tell whether the two chosen objects are of one kind that both scenes have.
+        """Return whether the two chosen objects are of one kind that both scenes have.
 
         What the detector calls them does not matter.
         """
@@ -74,7 +74,7 @@ class Choice:
 
     @property
     def detectable(self) -> bool:
-        """Tell whether the detector found a kind that both scenes have in both, and named it."""
+        """Return whether the detector found, and named, a common kind in both scenes."""
         one, other = (
             {
                 marked.label
@@ -88,7 +88,7 @@ class Choice:
 
 
 class PairingBenchmark(Benchmark):
-    """Asks whether the right objects of two scenes are paired.
+    """Measures whether the right objects of two scenes are paired.
 
     Only photos of Pascal VOC: those of cartucho85 show one flat again and again, so its pairs
     would be the same few objects many times over.
@@ -127,7 +127,7 @@ class PairingBenchmark(Benchmark):
         return sorted(in_turns(by_kind, MOST_PAIRS, self.seed), key=lambda case: case.name)
 
     def usable(self, method: Method) -> None:
-        """Refuse what knows no objects."""
+        """Refuse methods that do not detect objects."""
         if method.classical:
             raise UserError(
                 f'pairing has no meaning for {method.name}, which knows no objects: '
@@ -137,7 +137,7 @@ class PairingBenchmark(Benchmark):
             raise UserError('pairing needs a detector: none is set')
 
     def measure(self, case: PairingCase, method: Method, workbench: Workbench) -> Record:
-        """Look which objects a method chooses, and whether they belong together."""
+        """Record which objects a method chooses, and whether they belong together."""
         choice = choose(case, method, workbench)
         return {
             'right': choice.right,
@@ -160,7 +160,7 @@ class PairingBenchmark(Benchmark):
         }
 
     def quality(self, record: Record) -> float:
-        """Return right choices among many as best, wrong ones of what was detected as worst."""
+        """Rank right choices among many best, wrong ones of what was detected worst."""
         possible = max(1, record['objects'][0] * record['objects'][1])
         return 1 - 1 / possible if record['right'] else -1 / possible - record['detectable']
 
@@ -200,7 +200,7 @@ class PairingBenchmark(Benchmark):
 
 
 def in_turns(by_kind: dict[str, list[PairingCase]], most: int, seed: int) -> list[PairingCase]:
-    """Return up to so many cases, one of each kind in turn, as long as there are any."""
+    """Return up to `most` cases, taking one of each kind in turn."""
     waiting = {kind: by_kind[kind][:] for kind in sorted(by_kind)}
     shuffle = random.Random(seed).shuffle
     for cases in waiting.values():
@@ -251,7 +251,7 @@ def chosen_objects(choice: Choice) -> list[SeenObject]:
 
 
 def is_at(seen: SeenObject, marked: MarkedObject) -> bool:
-    """Tell whether a detected object is where a listed one is."""
+    """Return whether a detected object is where a listed one is."""
     return overlap(seen.area, marked.area) >= SAME_PLACE
 
 
@@ -261,7 +261,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def box_entries(size: int) -> list[Entry]:
-    """Return what the boxes mean."""
+    """Return the legend of the boxes."""
     chosen, other, listed = empty_symbol(size), empty_symbol(size), empty_symbol(size)
     left, top, right, bottom = symbol_area(size)
     draw_box(chosen, (left, top), (right, bottom), True, size)

@@ -3,6 +3,7 @@
 All of it is computed, so that the place of the drawing in the camera image is known exactly.
 """
 
+from dataclasses import dataclass
 import math
 
 import cv2
@@ -16,15 +17,28 @@ FRAME = (640, 480)  # pixels of the camera image
 FINER = 3  # times as many pixels are drawn, then averaged: strokes are thinner than a pixel
 WHITE = (255, 255, 255)
 
-THICKER = (2.0, 3.0)  # times as wide as the stroke was
-WOBBLE = 0.002  # of the longer side: how far a second hand strays from the first
-WOBBLE_LENGTH = 0.12  # of the longer side: over which it strays
 
-MARGIN = 0.06  # of the longer side, around a drawing on its sheet
-FILLED = (0.75, 0.95)  # of the frame, by a sheet
-TURN = 15.0  # degrees either way
-TILT = (10.0, 35.0)  # degrees by which a camera looks down askew
-FOCAL_LENGTH = 0.9  # of the width of the frame
+@dataclass(frozen=True)
+class Pen:
+    """How a drawing is drawn again by a second hand."""
+
+    thicker: tuple[float, float] = (2.0, 3.0)  # times as wide as the stroke was
+    wobble: float = 0.002  # of the longer side: how far the second hand strays from the first
+    wobble_length: float = 0.12  # of the longer side: the distance over which it strays
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """How a sheet lies in front of the camera."""
+
+    margin: float = 0.06  # of the longer side, around the drawing
+    filled: tuple[float, float] = (0.75, 0.95)  # share of the frame
+    turn: float = 15.0  # degrees either way
+    tilt: tuple[float, float] = (10.0, 35.0)  # degrees between the camera and the vertical
+    focal_length: float = 0.9  # of the width of the frame
+
+
+PEN, SHEET = Pen(), Sheet()
 
 
 # Where a drawing is
@@ -56,12 +70,12 @@ def view_of_page(width: int, height: int, random: np.random.Generator) -> np.nda
 
 def view_of_sheet(width: int, height: int, random: np.random.Generator) -> np.ndarray:
     """Return the homography of a sheet on a table, from a camera that looks down askew."""
-    turn = math.radians(random.uniform(-TURN, TURN))
-    tilt = math.radians(random.uniform(*TILT))
+    turn = math.radians(random.uniform(-SHEET.turn, SHEET.turn))
+    tilt = math.radians(random.uniform(*SHEET.tilt))
     side = random.uniform(0, 2 * math.pi)
     axis = np.array([math.cos(side), math.sin(side), 0.0])
     rotation = cv2.Rodrigues(tilt * axis)[0] @ cv2.Rodrigues(np.array([0, 0, turn]))[0]
-    focal = FOCAL_LENGTH * FRAME[0]
+    focal = SHEET.focal_length * FRAME[0]
     distance = focal * max(width / FRAME[0], height / FRAME[1])
     middle = np.array([[1, 0, -(width - 1) / 2], [0, 1, -(height - 1) / 2], [0, 0, 1]])
     position = np.array([0, 0, distance])
@@ -69,7 +83,7 @@ def view_of_sheet(width: int, height: int, random: np.random.Generator) -> np.nd
     # Zoom and shift of the sensor, so that it is in the frame whole.
     seen = warp_points(view, Box(0, 0, width, height).corners())
     low, high = seen.min(axis=0), seen.max(axis=0)
-    scale = random.uniform(*FILLED) * float(np.min(np.array(FRAME) / (high - low)))
+    scale = random.uniform(*SHEET.filled) * float(np.min(np.array(FRAME) / (high - low)))
     room = np.array(FRAME) - scale * (high - low)
     left, top = random.uniform(0, 1, 2) * room - scale * low
     view = np.array([[scale, 0, left], [0, scale, top], [0, 0, 1.0]]) @ view
@@ -83,7 +97,7 @@ def thickened(drawing: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Draw an RGB drawing again, with a thicker pen and not quite the same hand."""
     grey = cv2.cvtColor(drawing, cv2.COLOR_RGB2GRAY)
     width = max(1.0, stroke_width(1 - grey.astype(np.float32) / 255))
-    pen = 1 + round(width * (random.uniform(*THICKER) - 1))
+    pen = 1 + round(width * (random.uniform(*PEN.thicker) - 1))
     nib = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (pen, pen))
     return wobbled(cv2.erode(drawing, nib, borderValue=WHITE), random)
 
@@ -94,7 +108,7 @@ def wobbled(drawing: np.ndarray, random: np.random.Generator) -> np.ndarray:
     longer = max(width, height)
     columns, rows = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height))
     across, down = (
-        WOBBLE * longer * smooth_noise((height, width), WOBBLE_LENGTH * longer, random)
+        PEN.wobble * longer * smooth_noise((height, width), PEN.wobble_length * longer, random)
         for _ in range(2)
     )
     return cv2.remap(
@@ -109,18 +123,18 @@ def wobbled(drawing: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 def sheet_of(drawing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a drawing with a margin of paper, and where its points are on the sheet."""
-    margin = round(MARGIN * max(drawing.shape[:2]))
+    margin = round(SHEET.margin * max(drawing.shape[:2]))
     sheet = cv2.copyMakeBorder(
         drawing, *(margin,) * 4, borderType=cv2.BORDER_CONSTANT, value=WHITE
     )
     return sheet, placed(1.0, margin, margin)
 
 
-# What the camera makes of it
+# What the camera sees
 
 
 def on_white(picture: np.ndarray, to_frame: np.ndarray) -> np.ndarray:
-    """Return a camera image of an RGB picture in the middle of nothing but white."""
+    """Return a camera image of an RGB picture on a white ground."""
     return averaged(picture, to_frame, WHITE)
 
 
@@ -152,13 +166,13 @@ def photographed(
     lit = cover * paper + (1 - cover) * table(random) * (1 - 0.5 * rim)
     lit = lit * light(random)[..., None]
     scene = np.asarray(cv2.GaussianBlur(lit, (0, 0), random.uniform(0.5, 1.1)))
-    # Of a sensor: more where there is more light.
+    # The noise of a sensor grows with the light.
     noise = random.normal(size=scene.shape) * np.sqrt(0.010**2 + 0.0004 * scene.clip(0))
     return np.round((scene + noise).clip(0, 1) * 255).astype(np.uint8)
 
 
 def printed(drawing: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return how bright paper with this print is, 0 to 1: neither is paper white nor ink black."""
+    """Return how bright printed paper is, 0 to 1: paper is not white, and ink not black."""
     paper = random.uniform(0.82, 0.96) * (1 + random.uniform(-0.06, 0.06) * np.array([1, 0, -1]))
     ink = random.uniform(0.08, 0.22)
     white = drawing.astype(np.float32) / 255
@@ -166,7 +180,7 @@ def printed(drawing: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def light(random: np.random.Generator) -> np.ndarray:
-    """Return how bright it is where in the frame: falling off to one side, with a soft shadow."""
+    """Return the light in the frame, which falls off to one side and has a soft shadow."""
     columns, rows = np.meshgrid(*(np.linspace(-1, 1, length) for length in FRAME))
     side = random.uniform(0, 2 * math.pi)
     slope = 1 - random.uniform(0.05, 0.25) * (columns * math.cos(side) + rows * math.sin(side))
@@ -230,7 +244,7 @@ def cloth(side: int, random: np.random.Generator) -> tuple[np.ndarray, Colours]:
 def smooth_noise(
     shape: tuple[int, int], length: float | tuple[float, float], random: np.random.Generator
 ) -> np.ndarray:
-    """Return random values of deviation 1 that change over so many pixels, across and down."""
+    """Return random values of deviation 1 that change over these distances in pixels."""
     across, down = length if isinstance(length, tuple) else (length, length)
     height, width = shape
     coarse = random.normal(size=(math.ceil(height / down) + 2, math.ceil(width / across) + 2))

@@ -58,7 +58,7 @@ class PoseCase(Case):
 
 
 class PoseBenchmark(Benchmark):
-    """The movement of the camera, as the matches of two photos tell it."""
+    """The movement of the camera, as the matches of two photos give it."""
 
     name = 'pose'
     title = 'Camera movement: area under the curve of the larger of both angles that are off.'
@@ -82,7 +82,7 @@ class PoseBenchmark(Benchmark):
             except LibraryMissing as error:
                 raise NotMeasurable(f'{error}; or use --corruptions none') from None
         for pair in self._pairs():
-            # Both ways to use a corrupted photo follow each other, so that it is looked at once.
+            # Both ways to use a corrupted photo follow each other, so that it is processed once.
             conditions = [(CLEAN, '', '')]
             for corruption in self.corruptions:
                 conditions.append((f'{BOTH}/{corruption}', corruption, corruption))
@@ -137,7 +137,7 @@ class PoseBenchmark(Benchmark):
         return metrics
 
     def quality(self, record: Record) -> float:
-        """Return the smaller the error the better."""
+        """Rank smaller errors better."""
         return -float(record['error'])
 
     def picture(self, case: PoseCase, method: Method, workbench: Workbench) -> np.ndarray:
@@ -145,7 +145,7 @@ class PoseBenchmark(Benchmark):
         return draw_answer(method, workbench, *self._pictures(case))
 
     def variant(self) -> str:
-        """Return the versions of all that has a part in the pixels of corrupted photos."""
+        """Return the versions of everything that affects the pixels of corrupted photos."""
         try:
             return ' '.join(versions())
         except LibraryMissing:
@@ -216,7 +216,7 @@ def read_pair(words: list[str], folder: Path, place: str) -> PhotoPair:
 
 
 def check_numbers(cameras: np.ndarray, motion: np.ndarray, place: str) -> None:
-    """Refuse what no camera is and what no movement is."""
+    """Refuse matrices that no camera and no movement can have."""
     if not (np.isfinite(cameras).all() and np.isfinite(motion).all()):
         raise UserError(f'{place} has a number that is not finite')
     if (cameras[:, [0, 1], [0, 1]] <= 0).any() or (cameras[:, 2] != [0, 0, 1]).any():
@@ -229,12 +229,12 @@ def check_numbers(cameras: np.ndarray, motion: np.ndarray, place: str) -> None:
 
 
 def rows(matrix: np.ndarray) -> Matrix:
-    """Return a matrix as something that cannot be changed."""
+    """Return a matrix as tuples, which cannot be changed."""
     return tuple(map(tuple, matrix.tolist()))
 
 
 def motion_error(points0: np.ndarray, points1: np.ndarray, pair: PhotoPair) -> float:
-    """Return by how many degrees the movement that matches speak for is off."""
+    """Return the error in degrees of the movement that fits the matches."""
     camera0, camera1 = map(np.array, pair.cameras)
     motion = relative_pose(points0, points1, camera0, camera1, AGREEMENT)
     if motion is None:

@@ -10,7 +10,7 @@ from niom_ros.semantics.scene import MarkedObject
 VOC = 'scenes/voc100'
 CARTUCHO = 'scenes/cartucho85'
 
-# Pascal VOC's names for what COCO, and with it the detectors, call otherwise.
+# Pascal VOC's names of what COCO, and so the detectors, name differently.
 COCO_NAMES = {
     'aeroplane': 'airplane',
     'diningtable': 'dining table',
@@ -33,7 +33,7 @@ def read_voc(path: Path) -> tuple[MarkedObject, ...]:
 
 
 def text_of(entry: ElementTree.Element, tag: str) -> str:
-    """Return what an element says."""
+    """Return the text of an element."""
     text = entry.findtext(tag)
     if text is None:
         raise ValueError(f'an object has no {tag}')
@@ -68,7 +68,7 @@ def labels_of(objects: tuple[MarkedObject, ...]) -> frozenset[str]:
 
 
 def overlap(one: Area, other: Area) -> float:
-    """Return the common part of two boxes as a share of both together."""
+    """Return the intersection over union of two boxes."""
     width = min(one.right, other.right) - max(one.left, other.left)
     height = min(one.bottom, other.bottom) - max(one.top, other.top)
     if width <= 0 or height <= 0:

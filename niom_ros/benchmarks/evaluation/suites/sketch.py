@@ -45,7 +45,7 @@ class SketchCase(Case):
 
 
 class SketchBenchmark(Benchmark):
-    """Asks how often a drawing finds its object."""
+    """Measures how often a drawing finds its object."""
 
     name = 'sketch'
     title = 'Contour drawings found in the photo: share within 10 and 20 px of mean corner error.'
@@ -92,7 +92,7 @@ class SketchBenchmark(Benchmark):
         return answer_record(workbench.match(method, reference, image), reference, truth)
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
-        """Return the shares of drawings that were found, for each setting on its own."""
+        """Return the shares of drawings that were found, for each setting."""
         metrics = {}
         for group in SETTINGS:
             chosen = of_group(records, group)
@@ -104,7 +104,7 @@ class SketchBenchmark(Benchmark):
         return metrics
 
     def quality(self, record: Record) -> float:
-        """Return the smaller the error the better."""
+        """Rank smaller errors better."""
         return -error_or_infinity(record)
 
     def picture(self, case: SketchCase, method: Method, workbench: Workbench) -> np.ndarray:

@@ -72,7 +72,7 @@ METRICS = (
     'paired_recall_05',  # share of the direct points near which such a point arrives
     'paired_recall_10',
     'chance_pck_05',
-    'weighted',  # share of the matchings in which weights acted
+    'weighted',  # share of the matchings in which weights were applied
 )
 
 
@@ -86,7 +86,7 @@ class TmcCase(Case):
 
 @dataclass(frozen=True)
 class Direct:
-    """The matches A-C that agree, and what blind points would reach against them."""
+    """The matches A-C that agree, and what random points would reach against them."""
 
     c: np.ndarray  # N x 2, from 0 to 1
     matches: int  # before those that disagree were removed
@@ -103,16 +103,16 @@ class OneHop:
     c: np.ndarray
     matches_ab: int
     matches_bc: int
-    weighted: float  # share of the two in which weights acted
+    weighted: float  # share of the two in which weights were applied
 
     @property
     def errors(self) -> np.ndarray:
-        """Return how far from its true place in C each point of A came."""
+        """Return how far from its true place in C each point of A ended."""
         return paired_errors(self.a, self.c, A_TO_C)
 
 
 class TmcBenchmark(Benchmark):
-    """Asks how well parts of one animal are found in another."""
+    """Measures how well parts of one animal are found in another."""
 
     name = 'tmc'
     title = 'Faces of animals: share of points that come back from a detour over another animal.'
@@ -147,7 +147,7 @@ class TmcBenchmark(Benchmark):
         errors = hop.errors
         return {
             **found,
-            # Nothing found is as far as can be, sqrt(2); all numbers here end at 1.
+            # Nothing found is the largest distance, sqrt(2); all numbers here end at 1.
             'rmse': min(1.0, found['rmse']),
             'paired_pck_05': share_within(errors, 0.05),
             'paired_pck_10': share_within(errors, 0.10),
@@ -174,7 +174,7 @@ class TmcBenchmark(Benchmark):
         }
 
     def quality(self, record: Record) -> float:
-        """Return the more points come back to their place the better."""
+        """Rank by how many points come back to their place."""
         return float(record['paired_pck_10'])
 
     def picture(self, case: TmcCase, method: Method, workbench: Workbench) -> np.ndarray:
@@ -195,7 +195,7 @@ class TmcBenchmark(Benchmark):
             )
         ]
         size = panels[0].text_size
-        # Those that went wrong first, so that the right ones are on top of them.
+        # The wrong ones first, so that the right ones are on top.
         for wanted, colour in ((False, VERMILLION), (True, SKY)):
             rows = np.flatnonzero(right == wanted)
             for row in rows[np.linspace(0, len(rows) - 1, min(MAX_LINES, len(rows))).astype(int)]:
@@ -229,7 +229,7 @@ def triangle(case: TmcCase) -> tuple[Picture, Picture, Picture]:
 def enlarged(pixels: np.ndarray) -> np.ndarray:
     """Return the inner part of a picture, as large as the whole."""
     height, width = pixels.shape[:2]
-    stay = 1 - ENLARGEMENT  # the centre, which lies half a pixel before the middle of the size
+    stay = 1 - ENLARGEMENT  # of the centre, which is half a pixel before the middle of the size
     matrix = np.array(
         [
             [ENLARGEMENT, 0, stay * (width - 1) / 2],
@@ -278,10 +278,10 @@ def hop_through(
 def features_of(
     workbench: Workbench, method: Method, picture: Picture
 ) -> tuple[Features | ClassicalFeatures, Features | ClassicalFeatures]:
-    """Return what a method saw of a picture as an image and as a reference."""
+    """Return what a method sees in a picture, as an image and as a reference."""
     if method.classical:
         matcher = workbench.classical(method.classical)
-        # The key of Workbench.match, so that nothing is seen twice.
+        # The key of Workbench.match, so that nothing is computed twice.
         seen = workbench.once(
             (method.classical, picture.name), lambda: matcher.see(picture.pixels)
         )
@@ -354,7 +354,7 @@ def average(values: np.ndarray) -> np.ndarray:
 
 
 def line_entries(size: int) -> list[Entry]:
-    """Return what the colours of lines mean."""
+    """Return the legend of the lines."""
     entries = []
     for colour, text in ((SKY, 'comes back'), (VERMILLION, 'ends elsewhere')):
         symbol = empty_symbol(size)
