@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from niom_ros.matching.checks import as_dict
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.semantics.scene import Scene
 from niom_ros.stream.guide import Guidance
 from niom_ros.stream.pose import Pose
@@ -78,7 +79,7 @@ def match_message(build: Build, guidance: Guidance, frame: FrameInfo, homography
     """Return all that is known about a frame."""
     outcome, verdict = guidance.outcome, guidance.outcome.verdict
     correspondences = outcome.correspondences
-    checks = verdict.checks | pose_checks(guidance.pose)
+    checks = as_dict(verdict.checks) | pose_checks(guidance.pose)
     fields: dict[str, Any] = {
         'header': frame.header,
         'homography': homography,
@@ -116,12 +117,12 @@ def match_message(build: Build, guidance: Guidance, frame: FrameInfo, homography
     return build('niom_ros/MatchResult', **fields)
 
 
-def semantic_fields(build: Build, outcome: MatchOutcome) -> dict[str, Any]:
+def semantic_fields(build: Build, outcome: Match) -> dict[str, Any]:
     """Return what objects were seen and paired, and what weights came of it."""
     return {
         'weighting': outcome.weighting,
-        'reference_weights_from': outcome.reference_weights.source,
-        'image_weights_from': outcome.image_weights.source,
+        'reference_weights_from': outcome.reference_weights.description,
+        'image_weights_from': outcome.image_weights.description,
         'image_objects': object_messages(build, outcome.scene),
         'object_pairs': [
             build('niom_ros/ObjectPair', **asdict(pair)) for pair in outcome.paired.pairs

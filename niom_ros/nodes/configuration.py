@@ -12,7 +12,7 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained
 from niom_ros.core.parameters import guide_options_of, settings_of
 from niom_ros.core.settings import default_threads, GuideOptions, SettingsError
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.nodes.outputs import Outputs
 from niom_ros.references.folder import read_reference, ReferenceFolder
 from niom_ros.references.given import BadReference, NamedReference
@@ -46,7 +46,7 @@ class Live:
 class Configured:
     """All that is loaded in `configure` and freed in `cleanup`."""
 
-    pipeline: Pipeline
+    pipeline: Matcher
     library: ReferenceLibrary
     outputs: Outputs
     folder: ReferenceFolder | None
@@ -74,7 +74,7 @@ def configure(
     """
     values = live.values
     torch.set_num_threads(values['threads'] or default_threads())
-    pipeline = Pipeline(settings_of(values))
+    pipeline = Matcher(settings_of(values))
     folder, outputs = folder_of(values), None
     try:
         kept_in = folder if values['keep_references'] else None
@@ -111,7 +111,7 @@ class ReferenceLoader:
     """Takes references from files into a library."""
 
     def __init__(
-        self, library: ReferenceLibrary, pipeline: Pipeline, fewest_keypoints: int
+        self, library: ReferenceLibrary, pipeline: Matcher, fewest_keypoints: int
     ) -> None:
         self._library = library
         self._pipeline = pipeline

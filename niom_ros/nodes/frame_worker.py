@@ -17,7 +17,7 @@ from niom_ros.core.settings import Limits
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.outcomes import MatchOutcome, Weights
+from niom_ros.matching.match import Match, Weights
 from niom_ros.messages.results import FrameInfo, is_found
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured, Live
@@ -39,7 +39,7 @@ LONGEST_MATCH, LONGEST_OF_ALL = 120.0, 600.0
 FAULT_LOG_PAUSE = 1.0  # seconds: a fault of every frame must not fill the disk
 STAMPS_KEPT = 8  # of full matches; a track rests on the last one or the one before
 SOUGHT_ANEW = 'something else is looked for, or in another way'
-NOT_WEIGHTED = Weights(None, (), 'none: tracked')
+NOT_WEIGHTED = Weights(why_none='tracked')
 
 CameraImage: TypeAlias = Image | CompressedImage
 
@@ -239,13 +239,12 @@ class FrameWorker:
             lost = no_guidance(Status.FEW_MATCHES, 'no longer tracked: it is looked for again')
             return frame.answer or lost
         named = next(named for named in frame.references if named.revision == tracked.revision)
-        outcome = MatchOutcome(
+        outcome = Match(
             tracked.verdict,
             tracked.correspondences,
             stage_seconds={'track': time.monotonic() - frame.taken},
             reference_weights=NOT_WEIGHTED,
             image_weights=NOT_WEIGHTED,
-            way='track',
         )
         guidance = guidance_on(
             named,
@@ -313,7 +312,7 @@ class FrameWorker:
             return self._fault(error)
         finally:
             self._match_due = math.inf
-        if guidance.look is not None and guidance.look.edges is None:  # else not by keypoints
+        if guidance.look is not None and not guidance.look.has_edges:  # else not by keypoints
             self._budget.took(time.monotonic() - frame.taken, max_latency)
         self._recollection.note(guidance, frame.taken)
         return guidance

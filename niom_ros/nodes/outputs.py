@@ -10,7 +10,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.messages.results import (
     FrameInfo,
     homography_message,
@@ -111,7 +111,7 @@ class Outputs:
     def publish_pictures(
         self,
         guidance: Guidance,
-        pipeline: Pipeline,
+        pipeline: Matcher,
         header: Header,
         width: int,
         topics: Iterable[str],

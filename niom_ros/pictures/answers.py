@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.pictures.matches import draw_edges, draw_matches, draw_overlay, draw_semantics
 from niom_ros.stream.guide import Guidance
 from niom_ros.stream.landmarks import PlacedLandmark
 
 
-def debug_picture(guidance: Guidance, _: Pipeline, width: int) -> np.ndarray | None:
+def debug_picture(guidance: Guidance, _: Matcher, width: int) -> np.ndarray | None:
     """Draw reference and frame side by side, joined by the matches; None without a frame."""
     return drawn(draw_matches, guidance, width)
 
 
-def overlay_picture(guidance: Guidance, _: Pipeline, width: int) -> np.ndarray | None:
+def overlay_picture(guidance: Guidance, _: Matcher, width: int) -> np.ndarray | None:
     """Draw the frame with the reference laid over it where it was found."""
     return drawn(draw_overlay, guidance, width)
 
@@ -37,7 +37,7 @@ def drawn(draw: Callable[..., np.ndarray], guidance: Guidance, width: int) -> np
     )
 
 
-def heatmap_picture(guidance: Guidance, pipeline: Pipeline, width: int) -> np.ndarray | None:
+def heatmap_picture(guidance: Guidance, pipeline: Matcher, width: int) -> np.ndarray | None:
     """Draw objects, pairs and heat; for a frame that needed no weights, its objects alone.
 
     Of a drawing that was looked for by its ink, draw the edges instead.
@@ -49,7 +49,7 @@ def heatmap_picture(guidance: Guidance, pipeline: Pipeline, width: int) -> np.nd
         return draw_edges(guidance.reference.reference, guidance.look.image, outcome, width)
     if not outcome.scene.objects:
         # Somebody looks: then they shall see what the detector sees, needed or not.
-        outcome = replace(outcome, scene=pipeline.scene_of(guidance.look))
+        outcome = replace(outcome, scene=guidance.look.scene)
     return draw_semantics(guidance.reference.reference, guidance.look.image, outcome, width)
 
 

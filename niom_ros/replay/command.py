@@ -20,8 +20,8 @@ from niom_ros.core.settings import default_threads, GuideOptions, Settings
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.looks import Clue
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prior import Prior
 from niom_ros.messages.results import (
     FrameInfo,
     homography_message,
@@ -85,7 +85,7 @@ def replay(job: Replay) -> bool:
     with open_bag(job.bag) as bag:
         topic = bag.image_topic(job.topic)
         info_topic = bag.camera_info_topic(job.camera_info_topic, topic)
-        pipeline = Pipeline(job.settings)
+        pipeline = Matcher(job.settings)
         matcher = FrameMatcher(job, pipeline, prepared(given, pipeline, job.options))
         summary = Summary()
         frames = results(job, bag, topic, info_topic, matcher)
@@ -124,7 +124,7 @@ def given_references(job: Replay) -> list[GivenReference]:
 
 
 def prepared(
-    given: Sequence[GivenReference], pipeline: Pipeline, options: GuideOptions
+    given: Sequence[GivenReference], pipeline: Matcher, options: GuideOptions
 ) -> list[NamedReference]:
     """Let the networks see the references."""
     references = []
@@ -181,14 +181,14 @@ class FrameMatcher:
     """Does to the images of a recording what the matcher node does to those of a camera."""
 
     def __init__(
-        self, job: Replay, pipeline: Pipeline, references: Sequence[NamedReference]
+        self, job: Replay, pipeline: Matcher, references: Sequence[NamedReference]
     ) -> None:
         self.references = references
         self.camera_problem = ''
         self._job = job
         self._pipeline = pipeline
         self._taken = 0
-        self._clue: Clue | None = None  # of the last image in which a reference was found
+        self._clue: Prior | None = None  # of the last image in which a reference was found
         self._calibration = Calibration()
 
     def result_of(self, image: BagImage) -> FrameResult:

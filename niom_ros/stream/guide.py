@@ -8,9 +8,10 @@ import numpy as np
 
 from niom_ros.core.settings import GuideOptions
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.looks import Clue, Look
-from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.image_analysis import ImageAnalysis
+from niom_ros.matching.match import Match
+from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prior import Prior
 from niom_ros.references.given import NamedReference
 from niom_ros.stream.camera import CameraModel
 from niom_ros.stream.landmarks import place_landmarks, PlacedLandmark
@@ -22,11 +23,11 @@ from niom_ros.stream.rotation import Rotation
 class Guidance:
     """All that is known about one frame, in pixels of the received image."""
 
-    outcome: MatchOutcome
-    upright: MatchOutcome  # the same in the upright image
+    outcome: Match
+    upright: Match  # the same in the upright image
     image: np.ndarray | None = None  # upright; None: it could not be read
     rotation: Rotation | None = None
-    look: Look | None = None  # what the networks saw
+    look: ImageAnalysis | None = None  # what the networks saw
     reference: NamedReference | None = None  # that the frame was compared with, or the best one
     landmarks: tuple[PlacedLandmark, ...] = ()
     pose: Pose | None = None
@@ -35,16 +36,13 @@ class Guidance:
     matched_stamp: Any = None  # of the frame that was matched, if this one was only tracked
 
     @property
-    def clue(self) -> Clue | None:
+    def clue(self) -> Prior | None:
         """Return where to begin with the next image; None: the reference was not found."""
-        view = self.upright.verdict.reference_to_image
-        if self.reference is None or view is None:
-            return None
-        return Clue(self.reference.reference, self.upright.way, view, self.upright.locked)
+        return None if self.reference is None else Prior.of(self.reference.reference, self.upright)
 
     def but(self, status: Status, message: str) -> 'Guidance':
         """Return the guidance of a frame that must guide nobody, for this reason."""
-        nothing = MatchOutcome.without_matches(status, message)
+        nothing = Match.without_matches(status, message)
         nothing = replace(nothing, stage_seconds=self.outcome.stage_seconds)
         return replace(self, outcome=nothing, upright=nothing, landmarks=(), pose=None, tried=())
 
@@ -53,7 +51,7 @@ def no_guidance(
     status: Status, message: str, image: np.ndarray | None = None, degrees: int = 0
 ) -> Guidance:
     """Return what is known about a frame that never came as far as matching."""
-    nothing = MatchOutcome.without_matches(status, message)
+    nothing = Match.without_matches(status, message)
     if image is None:
         return Guidance(nothing, nothing)
     rotation = Rotation(degrees, image.shape[1], image.shape[0])
@@ -61,13 +59,13 @@ def no_guidance(
 
 
 def guide(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     references: Sequence[NamedReference],
     image: np.ndarray,
     camera: CameraModel | None,
     options: GuideOptions,
     no_camera: str = 'no camera_info has arrived',
-    clue: Clue | None = None,
+    clue: Prior | None = None,
 ) -> Guidance:
     """Find the best of one or more references in a received RGB image.
 
@@ -76,7 +74,7 @@ def guide(
     """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
-    look = Look(rotation.upright(image), most_keypoints=options.most_keypoints)
+    look = pipeline.analyse(rotation.upright(image), options.most_keypoints)
     prepared = [named.reference for named in references]
     outcomes = pipeline.match_all(prepared, look, options.matching, clue)
     best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)
@@ -92,7 +90,7 @@ def guide(
 
 def guidance_on(
     named: NamedReference,
-    upright: MatchOutcome,
+    upright: Match,
     image: np.ndarray,
     rotation: Rotation,
     camera: CameraModel | None,
@@ -127,9 +125,7 @@ def guidance_on(
     )
 
 
-def pose_of(
-    named: NamedReference, outcome: MatchOutcome, camera: CameraModel
-) -> tuple[Pose | None, str]:
+def pose_of(named: NamedReference, outcome: Match, camera: CameraModel) -> tuple[Pose | None, str]:
     """Return where a reference that was found is in space, or why that is not known."""
     if outcome.verdict.status is not Status.OK:
         return None, ''

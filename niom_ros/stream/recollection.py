@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from niom_ros.matching.looks import Clue
+from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.references.given import NamedReference
 from niom_ros.semantics.scene import Scene
@@ -29,7 +29,7 @@ class Recollection:
 
     def __init__(self) -> None:
         """Begin without a memory."""
-        self._clue: Clue | None = None  # of the last image in which a reference was found
+        self._clue: Prior | None = None  # of the last image in which a reference was found
         self._sighting: Sighting | None = None  # of the last image whose objects were detected
 
     def clue(
@@ -39,7 +39,7 @@ class Recollection:
         stamp: float,
         shape: tuple[int, ...],
         detection_interval: float,
-    ) -> Clue | None:
+    ) -> Prior | None:
         """Return where to begin with an image: where the reference was, or was followed to.
 
         Objects that were detected no longer ago than the interval, in seconds, are carried along
@@ -69,7 +69,7 @@ class Recollection:
             self._sighting = None  # perhaps it was wrong
             return
         self._clue = clue
-        if look.scene is not None and 'detect' in look.seconds:
+        if look.scene_was_detected:
             self._sighting = Sighting(
                 look.scene, clue.reference, clue.reference_to_image, stamp, look.image.shape
             )

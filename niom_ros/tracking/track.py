@@ -9,6 +9,7 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
+from niom_ros.matching.checks import Checks
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, implausibility, in_front, measure, Status, Verdict
 from niom_ros.tracking.appearance import Appearance
@@ -79,6 +80,14 @@ class Tracked:
     def age(self) -> float:
         """Return how many seconds the frame is newer than the full match."""
         return self.stamp - self.matched_stamp
+
+
+@dataclass(frozen=True)
+class TrackChecks(Checks):
+    """What was measured of a view that was followed."""
+
+    share_alike: float  # of the blocks of the picture that should be in view
+    drift: float  # pixels of the image, since the full match
 
 
 @dataclass(frozen=True)
@@ -261,7 +270,7 @@ class Track:
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
         reference_to_image = np.linalg.inv(frame.image_to_grey) @ view
         reference_to_image /= reference_to_image[2, 2]
-        checks: dict[str, float] = {}
+        checks: Checks | None = None
         if in_front(reference_to_image, self.reference_box):
             checks = measure(
                 reference_to_image,
@@ -292,10 +301,14 @@ class Track:
             reason = f'confidence {confidence:.2f}, {self._limits.min_confidence:.2f} is needed'
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
         self._frame, self._view = frame, view
-        checks['share_alike'] = share_alike
-        checks['drift'] = math.hypot(self._start.drift, checks['corner_deviation'])
-        verdict = Verdict(Status.OK, message, agreeing, reference_to_image, confidence, checks)
-        self._start_anew_if_needed(checks, seen, count)
+        assert checks is not None  # or the view had been implausible
+        of_track = TrackChecks(
+            **checks.as_dict(),
+            share_alike=share_alike,
+            drift=math.hypot(self._start.drift, checks.corner_deviation),
+        )
+        verdict = Verdict(Status.OK, message, agreeing, reference_to_image, confidence, of_track)
+        self._start_anew_if_needed(of_track, seen, count)
         return Tracked(frame.stamp, verdict, correspondences, self.revision, self.matched_stamp)
 
     def _confidence_in(self, frame: GreyFrame, agreeing: int, share: float) -> float:
@@ -325,14 +338,14 @@ class Track:
         width, height = self._frame.size
         return points[((points >= 0) & (points <= (width - 1, height - 1))).all(axis=1)]
 
-    def _start_anew_if_needed(self, checks: dict[str, float], agreeing: int, count: int) -> None:
+    def _start_anew_if_needed(self, checks: TrackChecks, agreeing: int, count: int) -> None:
         """Compare with this frame from now on if the start looks too different."""
         start, frame = self._start, self._frame
         if (
             frame.stamp - start.frame.stamp < SHORTEST_START
             or agreeing < LEAST_CERTAIN * count
-            or not checks['share_alike'] >= LEAST_CERTAIN
-            or checks['drift'] > MOST_DRIFT
+            or not checks.share_alike >= LEAST_CERTAIN
+            or checks.drift > MOST_DRIFT
         ):
             return
         middle = start.patches.centres.mean(axis=0, keepdims=True)
@@ -340,7 +353,7 @@ class Track:
         scales = np.linalg.svd(jacobians_at(start_to_now, middle)[0], compute_uv=False)
         if count >= TOO_FEW_IN_VIEW and SCALES[0] <= scales[1] and scales[0] <= SCALES[1]:
             return
-        anew = self._start_from(frame, self._view, checks['drift'])
+        anew = self._start_from(frame, self._view, checks.drift)
         if len(anew.reference_points) > count:
             self._start = anew
 

@@ -12,7 +12,7 @@ from niom_ros.benchmarks.speed.timing import in_turn, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import demo_views, named, Size
 from niom_ros.core.boxes import Box
 from niom_ros.matching.geometry import corner_error, Status, Verdict
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 from niom_ros.tracking.track import FullMatch
 from niom_ros.tracking.tracker import Tracker
@@ -83,7 +83,7 @@ def from_afar(view: View) -> View:
 
 
 def measure_tracking(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     size: Size,
     rounds: int,
     progress: Callable[[str], None] = lambda _: None,

@@ -31,7 +31,7 @@ from niom_ros.benchmarks.evaluation.suites.films import (
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import GuideOptions
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.references.given import GivenReference, NamedReference
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 from niom_ros.stream.guide import guide
@@ -312,7 +312,7 @@ class FullMatches:
         answer = self._workbench.match(self._method, self._reference, picture)
         return self._full_match(shot, answer.outcome)
 
-    def _full_match(self, shot: Shot, outcome: MatchOutcome) -> FullMatch | None:
+    def _full_match(self, shot: Shot, outcome: Match) -> FullMatch | None:
         if outcome.verdict.status is not Status.OK:
             return None
         prepared = self._named.reference
