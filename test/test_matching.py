@@ -25,7 +25,8 @@ from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.matching.match import Approach
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_sides import PreparedSides
-from niom_ros.matching.prior import Prior, TRUST
+from niom_ros.matching.prior import DEFAULTS as PRIOR_DEFAULTS
+from niom_ros.matching.prior import Prior
 from niom_ros.matching.strategies.points import keypoint_step, part_around, Points
 from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.semantics.heat_maps import Area
@@ -600,7 +601,11 @@ def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywher
 
 @pytest.mark.parametrize(
     'changes',
-    [{'followed': False}, {'locked': TRUST.longest_lock}, {'approach': BY_WEIGHTED_POINTS}],
+    [
+        {'followed': False},
+        {'locked': PRIOR_DEFAULTS.longest_lock},
+        {'approach': BY_WEIGHTED_POINTS},
+    ],
 )
 def test_the_whole_image_is_looked_at_without_such_a_prior(
     pipeline, reference, small_view, changes

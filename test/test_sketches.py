@@ -20,7 +20,8 @@ from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.matching.match import Approach, Match
 from niom_ros.matching.matcher import Matcher
-from niom_ros.matching.prior import Prior, TRUST
+from niom_ros.matching.prior import DEFAULTS as PRIOR_DEFAULTS
+from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies import ink as ink_module
 from niom_ros.matching.strategies.ink import Ink
@@ -249,7 +250,7 @@ def test_a_drawing_is_looked_for_everywhere(
     good = Prior(reference, BY_INK, view.picture_to_image)
     prior = {
         'it left': replace(good, reference_to_image=np.diag([0.1, 0.1, 1])),
-        'long ago': replace(good, locked=TRUST.longest_lock),
+        'long ago': replace(good, locked=PRIOR_DEFAULTS.longest_lock),
         'another reference': replace(good, reference=replace(reference)),
         'by matches': replace(good, approach=BY_POINTS),
     }[reason]

@@ -101,6 +101,12 @@ class Match:
         """Return a measure of how well the correspondences agree, to compare matches by."""
         return self.verdict.confidence, int(self.verdict.inliers.sum())
 
+    def with_objects_of(self, other: 'Match') -> 'Match':
+        """Return this match with the objects that another one saw and paired, if it looked."""
+        if not other.scene.source_is_known:
+            return self
+        return replace(self, scene=other.scene, paired=other.paired)
+
     @classmethod
     def without_matches(cls, status: Status, message: str) -> 'Match':
         """Return a match that never came as far as correspondences."""

@@ -109,6 +109,6 @@ class Matcher:
         if later is None:
             return earlier
         if not strategy.replaces(earlier, later):
-            return replace(earlier, scene=later.scene, paired=later.paired)
+            return earlier.with_objects_of(later)
         keypoints = max(earlier.image_keypoints, later.image_keypoints)
         return replace(later, approach=search.approach, image_keypoints=keypoints)

@@ -17,8 +17,8 @@ from niom_ros.semantics.scene import Hints
 
 
 @dataclass(frozen=True)
-class Richness:
-    """How much a reference must have to be found by it."""
+class PreparationParameters:
+    """How many keypoints and how much ink a reference needs."""
 
     plenty_of_keypoints: int = 500
     plenty_of_ink: int = 800  # points along the strokes of a drawing
@@ -26,7 +26,7 @@ class Richness:
     least_spread: float = 0.008  # of the part that counts, which the strokes must span
 
 
-RICHNESS = Richness()
+DEFAULTS = PreparationParameters()
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Counting:
 
 
 @dataclass(frozen=True)
-class Ink:
-    """How much a picture is a drawing, and the strokes of one."""
+class PictureKind:
+    """Whether a picture is a drawing, and the strokes of one."""
 
     drawing: bool
     confidence: float  # how sure that is, 0 to 1
-    points: int = 0  # along its strokes
+    ink_points: int = 0  # along its strokes
     strokes: Strokes | None = None  # if they are enough to find it by
 
 
@@ -67,21 +67,21 @@ def prepare(
     box = counting.box
     check_resolution(perception, box)
     features = features_of(perception, image, counting)
-    ink = ink_of(image, counting, hints)
-    if ink.strokes is not None:
+    kind = kind_of(image, counting, hints)
+    if kind.strokes is not None:
         perception.load_edge_finder()
-    if len(features) < fewest_keypoints and ink.strokes is None:
+    if len(features) < fewest_keypoints and kind.strokes is None:
         raise TooPlain(
             f'the reference has only {len(features)} distinct points, and '
             f'{fewest_keypoints} must be found again'
-            + (', and hardly any strokes' if ink.drawing else '')
+            + (', and hardly any strokes' if kind.drawing else '')
             + ': use a picture with more detail, a sharper one, or a larger region'
         )
-    hints = replace(hints, drawing=ink.drawing).for_part(box.left, box.top)
+    hints = replace(hints, drawing=kind.drawing).for_part(box.left, box.top)
     scene = perception.read_reference(box.part_of(image), hints, counting.mask_of_part)
     scene = scene.moved(box.left, box.top, width, height)
-    plenty = min(RICHNESS.plenty_of_keypoints, perception.settings.max_keypoints)
-    richness = max(len(features) / plenty, ink.points / RICHNESS.plenty_of_ink)
+    plenty = min(DEFAULTS.plenty_of_keypoints, perception.settings.max_keypoints)
+    richness = max(len(features) / plenty, kind.ink_points / DEFAULTS.plenty_of_ink)
     return Reference(
         image=image,
         features=features,
@@ -89,9 +89,9 @@ def prepare(
         box=box,
         counting_area=counting.area,
         matchability=min(1.0, richness),
-        drawing=ink.drawing,
-        kind_confidence=ink.confidence,
-        strokes=ink.strokes,
+        drawing=kind.drawing,
+        kind_confidence=kind.confidence,
+        strokes=kind.strokes,
     )
 
 
@@ -131,7 +131,7 @@ def features_of(perception: Perception, image: np.ndarray, counting: Counting) -
     return features if counting.mask is None else features.inside(counting.mask)
 
 
-def ink_of(image: np.ndarray, counting: Counting, hints: Hints) -> Ink:
+def kind_of(image: np.ndarray, counting: Counting, hints: Hints) -> PictureKind:
     """Find out whether a picture is a drawing, if nobody says so, and where its strokes are."""
     part, box = counting.box.part_of(image), counting.box
     likeness = drawing_likeness(part)
@@ -139,9 +139,9 @@ def ink_of(image: np.ndarray, counting: Counting, hints: Hints) -> Ink:
     if hints.drawing is not None:
         drawing, confidence = hints.drawing, 1.0
     if not drawing:
-        return Ink(drawing, confidence)
+        return PictureKind(drawing, confidence)
     strokes = strokes_of(part, counting.mask_of_part).moved(box.left, box.top)
     # A single line fits any edge.
-    spread = hull_area(strokes.points) > RICHNESS.least_spread * box.area
-    enough = len(strokes) >= RICHNESS.least_ink and spread
-    return Ink(drawing, confidence, len(strokes), strokes if enough else None)
+    spread = hull_area(strokes.points) > DEFAULTS.least_spread * box.area
+    enough = len(strokes) >= DEFAULTS.least_ink and spread
+    return PictureKind(drawing, confidence, len(strokes), strokes if enough else None)

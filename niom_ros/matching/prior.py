@@ -11,14 +11,14 @@ from niom_ros.semantics.scene import Scene
 
 
 @dataclass(frozen=True)
-class PriorTrust:
+class PriorParameters:
     """How far a prior is trusted."""
 
     close: float = 0.1  # of the outline's size: corners may be so far from where they should be
     longest_lock: int = 20  # images in a row in which something is sought only where it was
 
 
-TRUST = PriorTrust()
+DEFAULTS = PriorParameters()
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Prior:
     @property
     def is_fresh(self) -> bool:
         """Tell whether it may be sought where it was: now and then it is sought everywhere."""
-        return self.locked < TRUST.longest_lock
+        return self.locked < DEFAULTS.longest_lock
 
     def is_close_to(self, view: np.ndarray) -> bool:
         """Tell whether a view puts the reference about where it was expected."""
         error = relative_corner_error(view, self.reference_to_image, self.reference.box)
-        return error <= TRUST.close
+        return error <= DEFAULTS.close

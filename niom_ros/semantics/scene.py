@@ -80,6 +80,11 @@ class Scene:
         return Scene(in_sight, f'{self.told_by}, carried by the motion')
 
     @property
+    def source_is_known(self) -> bool:
+        """Tell whether anything told of the objects, or why there are none."""
+        return bool(self.told_by or self.why_none)
+
+    @property
     def source(self) -> str:
         """Say what told of the objects, and which these are."""
         return self.source_of(range(len(self.objects)))

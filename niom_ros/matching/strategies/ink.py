@@ -22,7 +22,7 @@ from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search
 
 
 @dataclass(frozen=True)
-class InkSearch:
+class InkParameters:
     """Where a drawing may be found by its ink, and what is told of it."""
 
     narrowest: int = 64  # pixels of edges across an image: in a strip, something always fits
@@ -34,7 +34,7 @@ class InkSearch:
     most_uncertain: float = 0.018  # of the longer side of the image, mean of the corners
 
 
-INK_SEARCH = InkSearch()
+DEFAULTS = InkParameters()
 WHAT_AGREES = 'points of the drawing lie on edges'
 
 
@@ -49,9 +49,9 @@ class InkChecks(Checks):
 
     def implausibility(self) -> str:
         """Say why ink does not lie like this where the drawing is; '': it does."""
-        if self.ink_on_edges < INK_SEARCH.least_on_edges:
+        if self.ink_on_edges < DEFAULTS.least_on_edges:
             return 'the ink lies on edges that hardly differ from the rest of the image'
-        if self.corner_uncertainty > INK_SEARCH.most_uncertain:
+        if self.corner_uncertainty > DEFAULTS.most_uncertain:
             return (
                 f'the corners of the reference may be {self.corner_deviation:.0f} pixels off: '
                 'set its region to what is drawn'
@@ -89,7 +89,7 @@ class Ink:
             return None
         edges, corners = image.edges, reference.box.corners()
         height, width = image.image.shape[:2]
-        if min(height, width) < SMALLEST_SIDE or min(edges.size) < INK_SEARCH.narrowest:
+        if min(height, width) < SMALLEST_SIDE or min(edges.size) < DEFAULTS.narrowest:
             reason = f'the image is too small or narrow to find a drawing in ({width} x {height})'
             return replace(Match.without_matches(Status.NO_KEYPOINTS, reason), edges=edges)
         if prior is not None and prior.is_fresh:
@@ -116,7 +116,7 @@ def judged(
     """Say whether a view in which ink lies on edges is to be believed."""
     image, box = search.image, search.reference.box
     # Any first part of the strokes is a fair sample of them; best first, as matches are.
-    shown = np.argsort(-traced.strength[: INK_SEARCH.most_points], kind='stable')
+    shown = np.argsort(-traced.strength[: DEFAULTS.most_points], kind='stable')
     correspondences = Correspondences(
         strokes.points[shown], traced.image_points[shown], traced.strength[shown]
     )

@@ -28,7 +28,7 @@ from niom_ros.semantics.scene import Scene
 
 
 @dataclass(frozen=True)
-class CloserLook:
+class CloserLookParameters:
     """Where to look, and how closely, when it is known about where the reference is."""
 
     margin: float = 0.1  # of an expected outline's width and height, around it
@@ -39,7 +39,7 @@ class CloserLook:
     fewest_keypoints: int = 256  # worth matching
 
 
-CLOSER_LOOK = CloserLook()
+DEFAULTS = CloserLookParameters()
 
 
 class Points:
@@ -72,7 +72,7 @@ class Points:
         return is_at_least_as_sure(earlier, later)
 
     def find(self, search: Search) -> Match | None:
-        """Match keypoints, if it is known where to look first of all there."""
+        """Match keypoints; where the reference was followed to first, if that is known."""
         return self._find_nearby(search) or self._find_in(search, search.image)
 
     def _find_nearby(self, search: Search) -> Match | None:
@@ -192,20 +192,20 @@ def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | N
         return None
     corners = warp_points(reference_to_image, box.corners())
     least, most = corners.min(axis=0), corners.max(axis=0)
-    margin = np.maximum(CLOSER_LOOK.margin * (most - least), CLOSER_LOOK.least_margin)
+    margin = np.maximum(DEFAULTS.margin * (most - least), DEFAULTS.least_margin)
     edges = np.concatenate([np.floor(least - margin), np.ceil(most + margin)])
     left, top, right, bottom = edges.clip(0, [whole.width, whole.height] * 2).astype(int).tolist()
     part = Box(left, top, right - left, bottom - top)
-    too_small = min(part.width, part.height) < CLOSER_LOOK.smallest_part
-    if too_small or part.area > CLOSER_LOOK.largest_part * whole.area:
+    too_small = min(part.width, part.height) < DEFAULTS.smallest_part
+    if too_small or part.area > DEFAULTS.largest_part * whole.area:
         return None
     return part
 
 
 def keypoint_step(most: int, wanted: float) -> int:
     """Return how many of at most so many keypoints to take: a few sizes are prepared for."""
-    steps = (round(most * step) for step in CLOSER_LOOK.keypoint_steps)
-    least = max(wanted, CLOSER_LOOK.fewest_keypoints)
+    steps = (round(most * step) for step in DEFAULTS.keypoint_steps)
+    least = max(wanted, DEFAULTS.fewest_keypoints)
     return next((step for step in steps if step >= least), most)
 
 
