@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from niom_ros.core.settings import default_threads, Settings
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 
 # Two threads on two busy cores are several times slower than one.
@@ -36,9 +36,9 @@ def scene(coffee: np.ndarray) -> VirtualScene:
 
 
 @pytest.fixture(scope='session')
-def pipeline() -> Pipeline:
+def pipeline() -> Matcher:
     """Return the default pipeline with real weights, with fewer keypoints to save time."""
-    return Pipeline(Settings(device='cpu', max_keypoints=512))
+    return Matcher(Settings(device='cpu', max_keypoints=512))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.references.given import GivenReference, NamedReference
 
 
@@ -20,25 +20,30 @@ class ScriptedMatcher:
     def __init__(self, view_of, box):
         self.view_of = view_of
         self.box = box
-        self.looks = []  # at what, in which order
+        self.analyses = []  # of the images, in their order
 
-    def match_all(self, references, look, options=None, clue=None):
-        self.looks.append(look)
-        view = self.view_of(look.image)
+    def analyse(self, image, most_keypoints=None):
+        return SimpleNamespace(
+            image=image, most_keypoints=most_keypoints, has_edges=False, scene_was_detected=False
+        )
+
+    def match_all(self, references, analysis, options=None, prior=None):
+        self.analyses.append(analysis)
+        view = self.view_of(analysis.image)
         return [found_at(view, self.box) for _ in references]
 
 
 def found_at(view, box):
     """Return a match at a place; None: not found."""
     if view is None:
-        return MatchOutcome.without_matches(Status.FEW_MATCHES, 'nothing there')
+        return Match.without_matches(Status.FEW_MATCHES, 'nothing there')
     points = np.random.default_rng(0).uniform((0, 0), (box.width, box.height), (60, 2))
     matches = Correspondences(
         points.astype(np.float32),
         warp_points(view, points).astype(np.float32),
         np.ones(60, np.float32),
     )
-    return MatchOutcome(Verdict(Status.OK, '', np.ones(60, bool), view, 0.95), matches)
+    return Match(Verdict(Status.OK, '', np.ones(60, bool), view, 0.95), matches)
 
 
 def named_reference(picture, revision=1):

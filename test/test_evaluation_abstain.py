@@ -26,7 +26,7 @@ from niom_ros.benchmarks.evaluation.suites.abstain import (
 )
 from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.geometry import Evidence, Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.simulation.virtual_scene import example_photo
 
 SMALL = Settings(device='cpu', max_keypoints=256)
@@ -96,7 +96,7 @@ class SayingWorkbench(Workbench):
         nobody = np.zeros(0, bool)
         status = Status.FEW_MATCHES if self.claim is None else Status.OK
         verdict = Verdict(status, '', nobody, self.claim, 0 if self.claim is None else 0.9)
-        return Answer(MatchOutcome(verdict), Evidence(nobody), plausible=False)
+        return Answer(Match(verdict), Evidence(nobody), plausible=False)
 
 
 def measured(benchmark, bench, cases=None):

@@ -233,7 +233,7 @@ class TestCalibrate:
         """There are many pairs, and few ways of laying a drawing are enough for these."""
         quick = tracing.TracingParameters(starts=15, finalists=5, rounds=1, children=4)
         traced = partial(tracing.trace, parameters=quick)
-        monkeypatch.setattr('niom_ros.matching.pipeline.trace', traced)
+        monkeypatch.setattr('niom_ros.matching.strategies.ink.trace', traced)
 
     def test_it_writes_what_it_learnt_and_from_what(
         self, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -18,7 +18,7 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.references.landmarks import Landmark
 from niom_ros.simulation.virtual_scene import example_photo
 
@@ -127,7 +127,7 @@ class Matches:
             )
         found = self.reference_to_image if self.status is Status.OK else None
         verdict = Verdict(self.status, '', np.ones(len(correspondences), bool), found)
-        outcome = MatchOutcome(verdict, correspondences)
+        outcome = Match(verdict, correspondences)
         evidence = evidence_of(outcome, reference, image, method)
         return Answer(outcome, evidence, plausible=True)
 

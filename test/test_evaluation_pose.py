@@ -19,7 +19,7 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.simulation.virtual_scene import example_photo
 
 WIDTH, HEIGHT = 320, 240
@@ -94,7 +94,7 @@ class Matches:
         self.shown.append((reference, image))
         nobody = np.zeros(len(self.correspondences), bool)
         verdict = Verdict(Status.LOW_CONFIDENCE, 'not flat', nobody)
-        return Answer(MatchOutcome(verdict, self.correspondences), Evidence(nobody), False)
+        return Answer(Match(verdict, self.correspondences), Evidence(nobody), False)
 
 
 def measured(data, correspondences, **options):

@@ -50,7 +50,7 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.pictures.marks import BLUE, SLATE, VERMILLION
 from niom_ros.pictures.matches import GAP
 
@@ -785,9 +785,7 @@ class Answering(Workbench):
             if accepted
             else Verdict(Status.LOW_CONFIDENCE, 'too few', agree, None, 0.2)
         )
-        self.answer = Answer(
-            MatchOutcome(verdict, matches), Evidence(agree, found), plausible=True
-        )
+        self.answer = Answer(Match(verdict, matches), Evidence(agree, found), plausible=True)
 
     def match(self, method: Method, reference: Picture, image: Picture) -> Answer:
         return self.answer

@@ -30,7 +30,7 @@ from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Features
 from niom_ros.matching.geometry import Evidence, Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.pictures.marks import SKY, VERMILLION
 from niom_ros.simulation.virtual_scene import example_photo
 
@@ -82,7 +82,7 @@ class KnowingWorkbench(Workbench):
         agrees = np.ones(len(starts), bool)
         verdict = Verdict(Status.FEW_MATCHES, '', agrees)
         found = Correspondences(starts, ends, np.ones(len(starts), np.float32))
-        return Answer(MatchOutcome(verdict, found), Evidence(agrees), plausible=True)
+        return Answer(Match(verdict, found), Evidence(agrees), plausible=True)
 
     def look(self, method, picture):
         return SimpleNamespace(features=self._features(picture))
@@ -203,7 +203,7 @@ def test_few_right_points_have_a_perfect_share_but_cover_little(data):
             return answer
         few = answer.correspondences
         few = Correspondences(few.reference_points[:2], few.image_points[:2], few.scores[:2])
-        return Answer(MatchOutcome(answer.outcome.verdict, few), answer.evidence, True)
+        return Answer(Match(answer.outcome.verdict, few), answer.evidence, True)
 
     bench.match = only_two
     record = benchmark.measure(benchmark.cases()[0], method('plain'), bench)

@@ -33,7 +33,7 @@ from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Options, Settings, StreamOptions
 from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.pictures.lettering import WHITE
 from niom_ros.pictures.marks import BLUE, SLATE, VERMILLION
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
@@ -243,7 +243,7 @@ def followed(stamp, view, sight=Sight.ALL, truth=None):
     """Return what tracking says of a frame; no view: it is lost."""
     status = Status.LOW_CONFIDENCE if view is None else Status.OK
     verdict = Verdict(status, '', np.zeros(0, bool), view)
-    return Followed(Shot(0, stamp, BLACK, truth, sight), Answer(MatchOutcome(verdict)))
+    return Followed(Shot(0, stamp, BLACK, truth, sight), Answer(Match(verdict)))
 
 
 def test_notes_by_hand():

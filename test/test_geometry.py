@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import cv2
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ import pytest
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
+from niom_ros.matching.checks import Checks
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import (
     corner_error,
@@ -20,6 +23,7 @@ from niom_ros.matching.geometry import (
     Status,
     Verdict,
 )
+from niom_ros.matching.strategies.ink import InkChecks
 
 REFERENCE = Box(0, 0, 400, 300)
 IMAGE = Box(0, 0, 640, 480)
@@ -86,10 +90,10 @@ def test_exact_correspondences_give_the_homography():
     assert corner_error(verdict.reference_to_image, UPRIGHT, REFERENCE) < 0.01
     assert verdict.inliers.all()
     assert verdict.confidence == pytest.approx(80 / (80 + Limits().min_inliers))
-    assert verdict.checks['inlier_ratio'] == 1
-    assert 0.8 < verdict.checks['coverage'] <= 1
+    assert verdict.checks.inlier_ratio == 1
+    assert 0.8 < verdict.checks.coverage <= 1
     # The quadrilateral is about 382 x 300 of 640 x 480 pixels.
-    assert verdict.checks['area_ratio'] == pytest.approx(0.37, abs=0.02)
+    assert verdict.checks.area_ratio == pytest.approx(0.37, abs=0.02)
 
 
 def test_half_of_the_matches_may_be_wrong():
@@ -146,14 +150,43 @@ def test_views_that_no_camera_has_are_rejected(quadrilateral, words):
 
 
 def test_mirrored_views_are_recognised_whatever_estimator_made_them():
-    plausible = {'area_ratio': 0.4, 'stretch': 2.0, 'perspective': 2.0, 'coverage': 0.9}
+    plausible = Checks(
+        agreeing=40,
+        inlier_ratio=0.8,
+        coverage=0.9,
+        area_ratio=0.4,
+        corner_deviation=14.0,
+        stretch=2.0,
+        perspective=2.0,
+    )
     mirrored = homography_to(MIRRORED)
     nobody = np.zeros(0, bool)
     assert 'mirrored' in implausibility(Evidence(nobody, mirrored, plausible), REFERENCE, Limits())
     assert implausibility(Evidence(nobody, UPRIGHT, plausible), REFERENCE, Limits()) == ''
-    vague = plausible | {'corner_deviation': 14.0, 'corner_uncertainty': 0.03}
-    said = implausibility(Evidence(nobody, UPRIGHT, vague), REFERENCE, Limits())
-    assert 'may be 14 pixels off: set its region' in said
+
+
+def test_ink_has_checks_of_its_own_between_those_of_every_view():
+    nobody = np.zeros(0, bool)
+    good = InkChecks(
+        agreeing=40,
+        inlier_ratio=0.8,
+        coverage=0.01,
+        area_ratio=0.4,
+        corner_deviation=14.0,
+        stretch=2.0,
+        perspective=2.0,
+        ink_on_edges=0.9,
+        sharpness=1.1,
+        size=0.5,
+        corner_uncertainty=0.01,
+    )
+    for checks, words in (
+        (good, 'span only 1.0%'),
+        (replace(good, corner_uncertainty=0.03), 'may be 14 pixels off: set its region'),
+        (replace(good, corner_uncertainty=0.03, ink_on_edges=0.7), 'the ink lies on edges that'),
+        (replace(good, ink_on_edges=0.7, stretch=9.0), 'stretch the reference 9 times'),
+    ):
+        assert words in implausibility(Evidence(nobody, UPRIGHT, checks), REFERENCE, Limits())
 
 
 def test_a_part_behind_the_camera_is_rejected():
@@ -182,7 +215,7 @@ def test_few_exact_points_say_nothing_about_the_corners():
         found = correspondences_under(UPRIGHT, count=count)
         everything = np.ones(len(found), bool)
         checks = measure(UPRIGHT, found, everything, REFERENCE, REFERENCE.area, IMAGE)
-        assert (checks['corner_deviation'] < 5) == known, count
+        assert (checks.corner_deviation < 5) == known, count
 
 
 def test_few_matches_and_few_inliers_say_so():
@@ -253,16 +286,16 @@ def test_size_place_and_rotation_are_no_distortion(scale, angle, shift):
     checks = measure(
         similarity, found, np.ones(len(found), bool), REFERENCE, REFERENCE.area, IMAGE
     )
-    assert checks['stretch'] == pytest.approx(1, abs=1e-6)
-    assert checks['perspective'] == pytest.approx(1, abs=1e-6)
+    assert checks.stretch == pytest.approx(1, abs=1e-6)
+    assert checks.perspective == pytest.approx(1, abs=1e-6)
 
 
 def test_stretch_by_hand():
     tripled = np.diag([3.0, 1.0, 1.0])
     found = correspondences_under(tripled)
     checks = measure(tripled, found, np.ones(len(found), bool), REFERENCE, REFERENCE.area, IMAGE)
-    assert checks['stretch'] == pytest.approx(3)
-    assert checks['perspective'] == pytest.approx(1)
+    assert checks.stretch == pytest.approx(3)
+    assert checks.perspective == pytest.approx(1)
 
 
 def test_only_the_part_that_counts_must_be_covered():
@@ -276,7 +309,7 @@ def test_only_the_part_that_counts_must_be_covered():
     )
     verdict = locate(seen, part, part.area, IMAGE, Limits())
     assert verdict.status is Status.OK, verdict.message
-    assert verdict.checks['coverage'] > 0.7
+    assert verdict.checks.coverage > 0.7
 
 
 def test_a_verdict_cannot_contradict_itself():

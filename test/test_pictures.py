@@ -12,7 +12,7 @@ from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, Weighting
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome, Weights
+from niom_ros.matching.match import Match, Weights
 from niom_ros.matching.reference import Reference
 from niom_ros.pictures.lettering import (
     cleaned,
@@ -57,9 +57,7 @@ from niom_ros.semantics.scene import Scene
 # Of two grey panels of 320 x 240 pixels, drawn as they are.
 WIDTH, HEIGHT = 320, 240
 CAMERA = WIDTH + GAP  # where the right one begins
-BANNER = status_banner(2 * WIDTH + GAP, MatchOutcome.without_matches(Status.STALE, ''), '').shape[
-    0
-]
+BANNER = status_banner(2 * WIDTH + GAP, Match.without_matches(Status.STALE, ''), '').shape[0]
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def matched_points(reference_points, image_points, scores, agrees, homography=No
         np.array(scores, np.float32),
     )
     status = Status.LOW_CONFIDENCE if homography is None else Status.OK
-    return MatchOutcome(Verdict(status, 'so it is', np.array(agrees), homography, 0.4), points)
+    return Match(Verdict(status, 'so it is', np.array(agrees), homography, 0.4), points)
 
 
 def found_at(homography):
@@ -96,7 +94,7 @@ def found_at(homography):
 
 
 def nothing_found():
-    return MatchOutcome.without_matches(Status.FEW_MATCHES, 'too few')
+    return Match.without_matches(Status.FEW_MATCHES, 'too few')
 
 
 def drawn(outcome, landmarks=None):
@@ -206,7 +204,7 @@ def matched(pipeline, coffee, scene):
 def without_words(picture, image):
     """Return the part of an overlay that shows the image, which is 640 pixels wide."""
     assert picture.shape[1] == image.shape[1] == 640
-    banner = status_banner(640, MatchOutcome.without_matches(Status.STALE, ''), '').shape[0]
+    banner = status_banner(640, Match.without_matches(Status.STALE, ''), '').shape[0]
     return picture[banner : banner + image.shape[0]]
 
 
@@ -264,7 +262,7 @@ def test_where_nothing_was_found_the_overlay_is_the_image(matched):
 
 def test_nothing_but_the_image_is_drawn_without_a_reference(matched):
     _, image, _ = matched
-    outcome = MatchOutcome.without_matches(Status.NO_REFERENCE, 'nothing to look for')
+    outcome = Match.without_matches(Status.NO_REFERENCE, 'nothing to look for')
     picture = draw_matches(None, image, outcome)
     assert (without_words(picture, image) == image).all()
     assert not picture[-20:].any()  # no marks, so nothing to explain
@@ -315,7 +313,7 @@ def test_a_name_for_which_there_is_no_room_is_left_out():
 def test_the_banner_says_how_it_went_in_colour_and_in_words():
     ok = found_at(np.eye(3))
     low, stale = (
-        MatchOutcome.without_matches(status, ok.verdict.message)
+        Match.without_matches(status, ok.verdict.message)
         for status in (Status.LOW_CONFIDENCE, Status.STALE)
     )
     strips = [status_banner(640, outcome, '') for outcome in (ok, low, stale)]
@@ -329,8 +327,8 @@ def test_the_banner_says_how_it_went_in_colour_and_in_words():
 
 @pytest.mark.parametrize('width', [64, 320, 640, 1280])
 def test_a_banner_has_the_same_size_whatever_it_says(width):
-    short = status_banner(width, MatchOutcome.without_matches(Status.STALE, ''), '')
-    long = MatchOutcome.without_matches(Status.REJECTED_GEOMETRY, 'a reason ' * 10_000)
+    short = status_banner(width, Match.without_matches(Status.STALE, ''), '')
+    long = Match.without_matches(Status.REJECTED_GEOMETRY, 'a reason ' * 10_000)
     assert (
         status_banner(width, long, 'x' * 256).shape == short.shape == (*short.shape[:1], width, 3)
     )
@@ -338,7 +336,7 @@ def test_a_banner_has_the_same_size_whatever_it_says(width):
 
 def test_a_long_sentence_goes_on_in_a_second_row():
     shown = [
-        status_banner(640, MatchOutcome.without_matches(Status.STALE, 'word ' * count), '')
+        status_banner(640, Match.without_matches(Status.STALE, 'word ' * count), '')
         for count in (5, 20)
     ]
     rows = [np.flatnonzero((strip[:, 200:] == WHITE).all(axis=2).any(axis=1)) for strip in shown]
@@ -443,7 +441,7 @@ def test_pictures_of_any_image_are_neither_too_wide_nor_too_high(
 
 def test_a_picture_keeps_its_size_whatever_is_found(matched):
     reference, image, outcome = matched
-    lost = MatchOutcome.without_matches(Status.FAULT, 'a very long reason ' * 20)
+    lost = Match.without_matches(Status.FAULT, 'a very long reason ' * 20)
     for draw in (draw_matches, draw_overlay, draw_semantics):
         assert draw(reference, image, outcome).shape == draw(reference, image, lost).shape
 
@@ -494,7 +492,7 @@ def test_the_semantics_have_a_banner_and_a_legend(weighted):
     picture = draw_semantics(*weighted, max_width=1000)
     assert has(BLUE, picture[:40])
     assert share_of(HEAT_COLOURS[250, 0], picture[-40:]) > 0.0005
-    plain = draw_semantics(reference, image, MatchOutcome(outcome.verdict), max_width=1000)
+    plain = draw_semantics(reference, image, Match(outcome.verdict), max_width=1000)
     assert has(SLATE, plain[:40])
     assert not has(BLUE, plain[:40])
     assert not has(SKY, panels_of(plain, outcome))
@@ -504,17 +502,18 @@ def test_weights_say_where_they_came_from_or_why_there_are_none():
     values = torch.tensor([0.5, 1.5])
     weights = Weights(values, (0,), 'yolov4-tiny: cup')
     assert weights_line(weights) == 'weights 0.50 to 1.50 from yolov4-tiny: cup'
-    for source, line in (
-        ('none', 'not weighted'),
-        ('none: not weighted', 'not weighted'),
-        ('none: no object has a partner', 'not weighted: no object has a partner'),
+    for why, line, description in (
+        ('', 'not weighted', 'none'),
+        ('not weighted', 'not weighted', 'none: not weighted'),
+        ('no object', 'not weighted: no object', 'none: no object'),
     ):
-        assert weights_line(Weights(None, (), source)) == line
+        nothing = Weights(why_none=why)
+        assert (weights_line(nothing), nothing.description) == (line, description)
 
 
 def test_objects_that_do_not_weigh_are_thin_and_grey(weighted):
     reference, image, outcome = weighted
-    unpaired = replace(outcome, reference_weights=Weights(None, (), 'none: no object'))
+    unpaired = replace(outcome, reference_weights=Weights(why_none='no object'))
     left = panels_of(draw_semantics(reference, image, unpaired, max_width=1000), outcome)[:, :480]
     assert share_of(SKY, left) < 0.0001
     assert share_of(GREY, left) > 0.0005
@@ -523,7 +522,7 @@ def test_objects_that_do_not_weigh_are_thin_and_grey(weighted):
 def test_a_failed_match_shows_its_reason_and_no_outline(matched):
     reference, image, outcome = matched
     verdict = Verdict(Status.LOW_CONFIDENCE, 'a reason ' * 10_000, outcome.verdict.inliers)
-    failed = MatchOutcome(verdict, outcome.correspondences)
+    failed = Match(verdict, outcome.correspondences)
     picture = draw_report(reference, image, failed)
     assert (picture == draw_matches(reference, image, failed)).all()
     right = draw_matches(*matched)[100:-60, 700:]

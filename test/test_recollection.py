@@ -64,7 +64,7 @@ def test_objects_are_carried_along_until_it_is_time_to_look_again(stream):
     assert not detected(second)
     assert second.match.verdict.status is Status.OK
     assert second.match.weighting == 'sew'
-    assert second.match.image_weights.source == 'yolov4-tiny, carried by the motion: cup'
+    assert second.match.image_weights.description == 'yolov4-tiny, carried by the motion: cup'
     before, after = first.match.scene.objects[0], second.match.scene.objects[0]
     assert before.label == after.label == 'cup'
     middle = np.array([[before.area.left + before.area.width / 2, before.area.top + 20]])

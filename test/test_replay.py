@@ -38,7 +38,7 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Settings
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.messages.results import image_message
 from niom_ros.nodes import ros_messages
 from niom_ros.replay import command, decompression
@@ -131,13 +131,13 @@ def reference(small_photo, tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def pipeline():
-    return Pipeline(Settings(device='cpu', max_keypoints=256))
+    return Matcher(Settings(device='cpu', max_keypoints=256))
 
 
 @pytest.fixture
 def loaded(pipeline, monkeypatch):
     """Save the time to load the networks."""
-    monkeypatch.setattr(command, 'Pipeline', lambda _: pipeline)
+    monkeypatch.setattr(command, 'Matcher', lambda _: pipeline)
 
 
 def run(*arguments):

@@ -9,7 +9,7 @@ import torch
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
@@ -50,7 +50,7 @@ def test_what_was_found_is_told_in_received_pixels(degrees):
     width, height = (640, 480) if degrees in (0, 180) else (480, 640)
     area = Area(9.5, 19.5, 59.5, 99.5)
     heat = HeatMap.filled(area, Frame(width, height), torch.empty(0))
-    outcome = MatchOutcome(
+    outcome = Match(
         Verdict(Status.OK, 'found', np.ones(3, bool), homography, 0.9),
         Correspondences(reference_points, upright_points, np.ones(3, np.float32)),
         scene=Scene((SeenObject('cup', 1.0, area, heat),), 'test'),

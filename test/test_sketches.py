@@ -1,5 +1,6 @@
 """A sketch as the reference: from paper to the thing that it shows, through the whole pipeline."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,17 @@ from niom_ros.core.settings import Options, SettingsError, StreamOptions, Weight
 from niom_ros.drawings.tracing import Traced
 from niom_ros.images.decoding import TooPlain
 from niom_ros.images.pages.reading import read_reference_picture
-from niom_ros.matching import pipeline as pipeline_module
 from niom_ros.matching.geometry import corner_error, Status
-from niom_ros.matching.looks import Clue, Look
-from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.pipeline import fitting, LONGEST_LOCK, Pipeline, ways_to_find
+from niom_ros.matching.match import Approach, Match
+from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prior import DEFAULTS as PRIOR_DEFAULTS
+from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
+from niom_ros.matching.strategies import ink as ink_module
+from niom_ros.matching.strategies.ink import Ink
+from niom_ros.matching.strategies.on_object import fitting, OnObject
+from niom_ros.matching.strategies.points import Points
+from niom_ros.matching.strategies.strategy import Search, Strategy
 from niom_ros.pictures.matches import draw_edges, draw_report
 from niom_ros.references.given import GivenReference, NamedReference
 from niom_ros.semantics.heat_maps import Area
@@ -31,6 +37,8 @@ from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
 from niom_ros.stream.answers import find_best
 
 INK = Options(drawing_search='ink')
+BY_INK, BY_POINTS = Approach(Ink.name), Approach(Points.name)
+BY_WEIGHTED_POINTS = Approach(Points.name, 'sew')
 BENT = np.array([[0.8, 0.1, 60], [-0.08, 0.85, 70], [0.0002, -0.0001, 1]])
 
 
@@ -39,7 +47,7 @@ def bent_copy() -> np.ndarray:
 
 
 @pytest.fixture(scope='module')
-def reference(pipeline: Pipeline) -> Reference:
+def reference(pipeline: Matcher) -> Reference:
     return pipeline.prepare(demo_sketch())
 
 
@@ -48,23 +56,21 @@ def view(scene: VirtualScene) -> View:
     return scene.view(8.0, frame=0)
 
 
-def test_a_sketch_finds_what_it_shows(
-    pipeline: Pipeline, reference: Reference, view: View
-) -> None:
+def test_a_sketch_finds_what_it_shows(pipeline: Matcher, reference: Reference, view: View) -> None:
     assert reference.drawing and reference.kind_confidence > 0.9
-    look = Look(view.image)
+    look = pipeline.analyse(view.image)
     (outcome,) = pipeline.match_all([reference], look)
     verdict = outcome.verdict
     assert verdict.status is Status.OK, verdict.message
-    assert outcome.way == 'ink'
+    assert outcome.approach == BY_INK
     assert corner_error(verdict.reference_to_image, view.picture_to_image, reference.box) < 12
     # Nothing had to be detected for it.
-    assert look.scene is None
+    assert not look.has_scene
     assert set(outcome.stage_seconds) == {'extract', 'match', 'verify', 'edges', 'trace'}
 
 
 def test_its_points_lie_where_it_was_found_best_first(
-    pipeline: Pipeline, reference: Reference, view: View
+    pipeline: Matcher, reference: Reference, view: View
 ) -> None:
     outcome = pipeline.match(reference, view.image, INK)
     matches, agrees = outcome.correspondences, outcome.verdict.inliers
@@ -78,7 +84,7 @@ def test_its_points_lie_where_it_was_found_best_first(
 
 @pytest.mark.parametrize('name', ['astronaut', 'chelsea', 'rocket', 'gravel'])
 def test_a_sketch_is_not_found_where_it_is_not(
-    pipeline: Pipeline, reference: Reference, name: str
+    pipeline: Matcher, reference: Reference, name: str
 ) -> None:
     outcome = pipeline.match(reference, example_photo(name), INK)
     assert outcome.verdict.status is not Status.OK
@@ -87,7 +93,7 @@ def test_a_sketch_is_not_found_where_it_is_not(
 
 @pytest.mark.parametrize('level', [0, 128, 255])
 def test_an_even_image_holds_no_drawing(
-    pipeline: Pipeline, reference: Reference, level: int
+    pipeline: Matcher, reference: Reference, level: int
 ) -> None:
     image = np.full((480, 640, 3), level, np.uint8)
     for options in (INK, Options()):
@@ -140,7 +146,7 @@ def noise(mean: float, deviation: float, width: int = 640, height: int = 480) ->
     ids=lambda image: f'{image.shape[1]}x{image.shape[0]}, {image.mean():.0f}, {image.std():.0f}',
 )
 def test_what_shows_nothing_holds_no_drawing(
-    pipeline: Pipeline, holes: np.ndarray, image: np.ndarray
+    pipeline: Matcher, holes: np.ndarray, image: np.ndarray
 ) -> None:
     """The border of an image is no edge, nor is grain, however little else there is."""
     verdict = pipeline.match(pipeline.prepare(holes), image, INK).verdict
@@ -149,7 +155,7 @@ def test_what_shows_nothing_holds_no_drawing(
 
 
 def test_a_plate_is_found_on_a_wall_that_shows_nothing_else(
-    pipeline: Pipeline, holes: np.ndarray
+    pipeline: Matcher, holes: np.ndarray
 ) -> None:
     view = np.array([[0.9, 0.1, 110], [-0.08, 0.95, 120], [0.0001, 0, 1]])
     metal = np.full((300, 400, 3), 175, np.uint8)
@@ -167,20 +173,20 @@ def test_a_plate_is_found_on_a_wall_that_shows_nothing_else(
     assert corner_error(verdict.reference_to_image, view, reference.box) < 10
 
 
-def test_a_copy_of_a_sketch_is_found_by_matches(pipeline: Pipeline, reference: Reference) -> None:
-    look = Look(bent_copy())
+def test_a_copy_of_a_sketch_is_found_by_matches(pipeline: Matcher, reference: Reference) -> None:
+    look = pipeline.analyse(bent_copy())
     (outcome,) = pipeline.match_all([reference], look)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
-    assert outcome.way == 'none'
-    assert look.edges is None
+    assert outcome.approach == BY_POINTS
+    assert not look.has_edges
     assert corner_error(outcome.verdict.reference_to_image, BENT, reference.box) < 12
 
 
-def test_what_worked_is_tried_first(pipeline: Pipeline, reference: Reference, view: View) -> None:
-    look = Look(view.image)
-    (outcome,) = pipeline.match_all([reference], look, clue=Clue(reference, 'ink', np.eye(3)))
+def test_what_worked_is_tried_first(pipeline: Matcher, reference: Reference, view: View) -> None:
+    look = pipeline.analyse(view.image)
+    (outcome,) = pipeline.match_all([reference], look, prior=Prior(reference, BY_INK, np.eye(3)))
     assert outcome.verdict.status is Status.OK
-    assert look.features is None
+    assert not look.has_features
 
 
 @pytest.fixture(scope='module')
@@ -194,14 +200,14 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
 
     def noting(name: str) -> None:
-        whole = getattr(pipeline_module, name)
+        whole = getattr(ink_module, name)
 
         def noted(*args: Any) -> Traced:
             made.append(name)
             traced: Traced = whole(*args)
             return traced
 
-        monkeypatch.setattr(pipeline_module, name, noted)
+        monkeypatch.setattr(ink_module, name, noted)
 
     noting('trace')
     noting('trace_near')
@@ -209,7 +215,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_drawing_that_was_found_is_looked_for_where_it_was(
-    pipeline: Pipeline, scene: VirtualScene, named: NamedReference, searches: list[str]
+    pipeline: Matcher, scene: VirtualScene, named: NamedReference, searches: list[str]
 ) -> None:
     clue = None
     for frame, seconds in enumerate((8.0, 8.1, 8.2)):
@@ -222,12 +228,12 @@ def test_a_drawing_that_was_found_is_looked_for_where_it_was(
         assert corner_error(verdict.reference_to_image, view.picture_to_image, box) < 12
         assert found.match.locked == frame
     assert searches == ['trace', 'trace_near', 'trace_near']
-    assert found.look is not None and found.look.features is None
+    assert found.look is not None and not found.look.has_features
 
 
 @pytest.mark.parametrize('degrees', [90, 180])
 def test_where_it_was_is_known_in_the_upright_image(
-    pipeline: Pipeline, view: View, named: NamedReference, searches: list[str], degrees: int
+    pipeline: Matcher, view: View, named: NamedReference, searches: list[str], degrees: int
 ) -> None:
     turned = np.rot90(view.image, degrees // 90).copy()
     options = StreamOptions(rotation=degrees)
@@ -239,92 +245,89 @@ def test_where_it_was_is_known_in_the_upright_image(
 
 @pytest.mark.parametrize('reason', ['it left', 'long ago', 'another reference', 'by matches'])
 def test_a_drawing_is_looked_for_everywhere(
-    pipeline: Pipeline, reference: Reference, view: View, searches: list[str], reason: str
+    pipeline: Matcher, reference: Reference, view: View, searches: list[str], reason: str
 ) -> None:
-    good = Clue(reference, 'ink', view.picture_to_image)
-    clue = {
+    good = Prior(reference, BY_INK, view.picture_to_image)
+    prior = {
         'it left': replace(good, reference_to_image=np.diag([0.1, 0.1, 1])),
-        'long ago': replace(good, locked=LONGEST_LOCK),
+        'long ago': replace(good, locked=PRIOR_DEFAULTS.longest_lock),
         'another reference': replace(good, reference=replace(reference)),
-        'by matches': replace(good, way='none'),
+        'by matches': replace(good, approach=BY_POINTS),
     }[reason]
-    (outcome,) = pipeline.match_all([reference], Look(view.image), INK, clue)
+    (outcome,) = pipeline.match_all([reference], pipeline.analyse(view.image), INK, prior)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     assert outcome.locked == 0
     assert searches == (['trace_near', 'trace'] if reason == 'it left' else ['trace'])
 
 
 @pytest.mark.parametrize('seconds', [1.6, 2.0])
-def test_what_lies_on_the_way_from_an_old_clue_is_not_believed(
-    pipeline: Pipeline, scene: VirtualScene, reference: Reference, seconds: float
+def test_what_lies_on_the_way_from_an_old_prior_is_not_believed(
+    pipeline: Matcher, scene: VirtualScene, reference: Reference, seconds: float
 ) -> None:
-    clue = Clue(reference, 'ink', scene.picture_to_image(0.0))
+    prior = Prior(reference, BY_INK, scene.picture_to_image(0.0))
     view = scene.view(seconds, frame=7)
-    (outcome,) = pipeline.match_all([reference], Look(view.image), INK, clue)
+    (outcome,) = pipeline.match_all([reference], pipeline.analyse(view.image), INK, prior)
     verdict = outcome.verdict
     assert verdict.status is Status.OK and verdict.reference_to_image is not None
     assert corner_error(verdict.reference_to_image, view.picture_to_image, reference.box) < 12
 
 
 @pytest.mark.parametrize('name', ['astronaut', 'chelsea', 'rocket', 'gravel'])
-def test_a_clue_does_not_make_a_drawing_be_found_where_it_is_not(
-    pipeline: Pipeline, reference: Reference, view: View, name: str
+def test_a_prior_does_not_make_a_drawing_be_found_where_it_is_not(
+    pipeline: Matcher, reference: Reference, view: View, name: str
 ) -> None:
-    clue = Clue(reference, 'ink', view.picture_to_image)
+    prior = Prior(reference, BY_INK, view.picture_to_image)
     image = cv2.resize(example_photo(name), (640, 480))
-    (outcome,) = pipeline.match_all([reference], Look(image), INK, clue)
+    (outcome,) = pipeline.match_all([reference], pipeline.analyse(image), INK, prior)
     assert outcome.verdict.reference_to_image is None
 
 
-def test_a_frame_without_it_gives_no_clue(pipeline: Pipeline, named: NamedReference) -> None:
+def test_a_frame_without_it_gives_no_clue(pipeline: Matcher, named: NamedReference) -> None:
     image = np.full((480, 640, 3), 128, np.uint8)
     assert find_best(pipeline, [named], image, StreamOptions()).clue is None
 
 
-@pytest.mark.parametrize('first', ['ink', 'sew'])
-def test_the_other_way_is_tried_when_the_first_fails(
-    pipeline: Pipeline,
+@pytest.mark.parametrize('first', [BY_INK, BY_WEIGHTED_POINTS], ids=['ink', 'sew'])
+def test_the_other_approach_is_tried_when_the_first_fails(
+    pipeline: Matcher,
     reference: Reference,
     coffee: np.ndarray,
     view: View,
     monkeypatch: pytest.MonkeyPatch,
-    first: str,
+    first: Approach,
 ) -> None:
     wanted, image = pipeline.prepare(coffee), view.image
-    if first == 'ink':
+    if first == BY_INK:
         wanted, image = reference, bent_copy()
-    attempt, tried = pipeline._attempt, []
+    tried: list[Approach] = []
 
-    def refuse_first(
-        reference: Reference,
-        look: Look,
-        options: Options,
-        way: str,
-        clue: Clue,
-        *earlier: MatchOutcome,
-    ) -> MatchOutcome:
-        tried.append(way)
-        if way == first:
-            refused = MatchOutcome.without_matches(Status.LOW_CONFIDENCE, 'as if')
-            return replace(refused, way=way)
-        return attempt(reference, look, options, way, clue, *earlier)
+    def refusing_first(find: Callable[..., Match | None]) -> Callable[..., Match | None]:
+        def refuse_first(strategy: Strategy, search: Search) -> Match | None:
+            tried.append(search.approach)
+            if search.approach == first:
+                return Match.without_matches(Status.LOW_CONFIDENCE, 'as if')
+            return find(strategy, search)
 
-    monkeypatch.setattr(pipeline, '_attempt', refuse_first)
-    clue = Clue(wanted, first, np.eye(3))
-    (outcome,) = pipeline.match_all([wanted], Look(image), clue=clue)
-    assert tried == [first, 'none']
-    assert outcome.way == 'none'
+        return refuse_first
+
+    for strategy in (Points, Ink):
+        monkeypatch.setattr(strategy, 'find', refusing_first(strategy.find))
+    prior = Prior(wanted, first, np.eye(3))
+    (outcome,) = pipeline.match_all([wanted], pipeline.analyse(image), prior=prior)
+    assert tried == [first, BY_POINTS]
+    assert outcome.approach == BY_POINTS
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
 
 
 def test_weights_that_were_used_are_told_also_when_they_came_first(
-    pipeline: Pipeline, coffee: np.ndarray, view: View
+    pipeline: Matcher, coffee: np.ndarray, view: View
 ) -> None:
     reference = pipeline.prepare(coffee)
-    clue = Clue(reference, 'sew', np.eye(3))
-    (outcome,) = pipeline.match_all([reference], Look(view.image), clue=clue)
-    assert outcome.way == outcome.weighting == 'sew'
-    assert outcome.image_weights.source.startswith('yolov4-tiny')
+    prior = Prior(reference, BY_WEIGHTED_POINTS, np.eye(3))
+    (outcome,) = pipeline.match_all([reference], pipeline.analyse(view.image), prior=prior)
+    assert outcome.approach == BY_WEIGHTED_POINTS
+    assert outcome.weighting == 'sew'
+    assert outcome.image_weights.description.startswith('yolov4-tiny')
 
 
 def sketch_of_a_cat() -> np.ndarray:
@@ -339,10 +342,11 @@ def sketch_of_a_cat() -> np.ndarray:
     return page
 
 
-def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(pipeline: Pipeline) -> None:
+def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(pipeline: Matcher) -> None:
     photo = example_photo('chelsea')
     cat = pipeline.prepare(sketch_of_a_cat(), hints=Hints('cat'), fewest_keypoints=0)
-    assert ways_to_find(cat, Options()) == ['none', 'ink', 'object']
+    planned = pipeline.approaches(cat, Options())
+    assert planned == [BY_POINTS, BY_INK, Approach(OnObject.name)]
     outcome = pipeline.match(cat, photo)
     # It is another cat, so it is not said to be found.
     assert outcome.verdict.status is Status.LOW_CONFIDENCE
@@ -358,15 +362,15 @@ def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(pipeline: 
     assert spread.prod() > 0.5 * seen.area.width * seen.area.height
 
 
-def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(pipeline: Pipeline) -> None:
+def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(pipeline: Matcher) -> None:
     photo, sketch = example_photo('chelsea'), sketch_of_a_cat()
     unlabelled = pipeline.prepare(sketch, fewest_keypoints=0)
-    look = Look(photo)
+    look = pipeline.analyse(photo)
     (outcome,) = pipeline.match_all([unlabelled], look)
-    assert look.scene is None and outcome.way in ('none', 'ink')
+    assert not look.has_scene and outcome.approach in (BY_POINTS, BY_INK)
     labelled = pipeline.prepare(sketch, hints=Hints('cat'), fewest_keypoints=0)
     outcome = pipeline.match(labelled, example_photo('brick'))
-    assert outcome.way in ('none', 'ink')
+    assert outcome.approach in (BY_POINTS, BY_INK)
     assert outcome.paired.how.startswith('none: no object in the image')
 
 
@@ -376,30 +380,34 @@ def test_a_rectangle_is_moved_onto_another() -> None:
     np.testing.assert_allclose(warp_points(view, corners), [[100, 50], [140, 60], [120, 55]])
 
 
-def test_a_single_line_is_not_looked_for_by_its_ink(pipeline: Pipeline) -> None:
+def test_a_single_line_is_not_looked_for_by_its_ink(pipeline: Matcher) -> None:
     page = np.full((400, 600, 3), 255, np.uint8)
     cv2.line(page, (50, 60), (550, 340), (0, 0, 0), 3, cv2.LINE_AA)
     with pytest.raises(TooPlain, match='hardly any strokes'):
         pipeline.prepare(page, hints=Hints(drawing=True), fewest_keypoints=5000)
 
 
-def test_ways_depend_on_the_reference_and_the_options(
-    pipeline: Pipeline, reference: Reference, coffee: np.ndarray
+def test_approaches_depend_on_the_reference_and_the_options(
+    pipeline: Matcher, reference: Reference, coffee: np.ndarray
 ) -> None:
-    photo = pipeline.prepare(coffee)
-    assert ways_to_find(reference, Options()) == ['none', 'ink']
-    assert ways_to_find(reference, Options(), 'ink') == ['ink', 'none']
-    assert ways_to_find(reference, INK) == ['ink']
-    assert ways_to_find(reference, Options(drawing_search='matches')) == ['none', 'sew']
-    assert ways_to_find(reference, Options(weighting=Weighting('sew'))) == ['sew', 'ink']
+    photo, approaches = pipeline.prepare(coffee), pipeline.approaches
+    by_both = [BY_POINTS, BY_WEIGHTED_POINTS]
+    sew, matches = Options(weighting=Weighting('sew')), Options(drawing_search='matches')
+    assert approaches(reference, Options()) == [BY_POINTS, BY_INK]
+    before = Prior(reference, BY_INK, np.eye(3))
+    assert approaches(reference, Options(), before) == [BY_INK, BY_POINTS]
+    assert approaches(reference, INK) == [BY_INK]
+    assert approaches(reference, matches) == by_both
+    assert approaches(reference, sew) == [BY_WEIGHTED_POINTS, BY_INK]
     for options in (Options(), INK):
-        assert ways_to_find(photo, options) == ['none', 'sew']
-    assert ways_to_find(photo, Options(), 'sew') == ['sew', 'none']
+        assert approaches(photo, options) == by_both
+    before = Prior(photo, BY_WEIGHTED_POINTS, np.eye(3))
+    assert approaches(photo, Options(), before) == [BY_WEIGHTED_POINTS, BY_POINTS]
     with pytest.raises(SettingsError, match='drawing_search'):
         Options(drawing_search='pencil')
 
 
-def test_a_plain_outline_is_enough_for_a_drawing_but_not_for_a_photo(pipeline: Pipeline) -> None:
+def test_a_plain_outline_is_enough_for_a_drawing_but_not_for_a_photo(pipeline: Matcher) -> None:
     page = np.full((400, 600, 3), 255, np.uint8)
     cv2.ellipse(page, (300, 200), (220, 130), 10, 0, 360, (0, 0, 0), 3, cv2.LINE_AA)
     plain = pipeline.prepare(page, fewest_keypoints=5000)
@@ -412,10 +420,10 @@ def test_a_plain_outline_is_enough_for_a_drawing_but_not_for_a_photo(pipeline: P
         pipeline.prepare(dot, fewest_keypoints=5000, hints=Hints(drawing=True))
     # A photo that somebody calls a drawing, with no ink in it, is still looked for by matches.
     forced = pipeline.prepare(dot, fewest_keypoints=0, hints=Hints(drawing=True))
-    assert forced.drawing and ways_to_find(forced, INK) == ['none', 'sew']
+    assert forced.drawing and pipeline.approaches(forced, INK) == [BY_POINTS, BY_WEIGHTED_POINTS]
 
 
-def test_only_the_part_that_counts_is_laid_along_edges(pipeline: Pipeline, view: View) -> None:
+def test_only_the_part_that_counts_is_laid_along_edges(pipeline: Matcher, view: View) -> None:
     page = np.full((1500, 2200, 3), 255, np.uint8)
     page[1100:, 1600:] = demo_sketch()
     # Scribble beside it that is nowhere in the image.
@@ -434,7 +442,7 @@ def test_only_the_part_that_counts_is_laid_along_edges(pipeline: Pipeline, view:
 
 
 def test_the_report_of_a_sketch_shows_the_edges(
-    pipeline: Pipeline, reference: Reference, view: View
+    pipeline: Matcher, reference: Reference, view: View
 ) -> None:
     outcome = pipeline.match(reference, view.image, INK)
     edges = draw_edges(reference, view.image, outcome, max_width=900)
@@ -463,7 +471,7 @@ def steel_plate_on_bricks(page: np.ndarray, to_image: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize('kind', ['pdf', 'svg'])
 def test_a_page_of_a_blueprint_finds_the_part(
-    pipeline: Pipeline, tmp_path: Path, kind: str
+    pipeline: Matcher, tmp_path: Path, kind: str
 ) -> None:
     file, alone = tmp_path / f'plate.{kind}', tmp_path / f'alone.{kind}'
     for path, parts in ((file, blueprint()), (alone, plate())):

@@ -24,7 +24,7 @@ from niom_ros.benchmarks.speed.views import Attempt, demo_views, OF_REFERENCE
 from niom_ros.cli.main import BENCH_PARTS, main
 from niom_ros.core.settings import Settings
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.models.store import ModelStore
 
 SMALL = 320, 240
@@ -33,7 +33,7 @@ FEW = Settings(device='cpu', max_keypoints=192, max_image_side=320)
 
 @pytest.fixture(scope='module')
 def small_pipeline():
-    return Pipeline(FEW)
+    return Matcher(FEW)
 
 
 class Clock:
@@ -268,7 +268,7 @@ def test_the_command_prints_and_writes_after_each_part(tmp_path, capsys, monkeyp
         ]
 
     monkeypatch.setattr(command, 'parts', parts)
-    monkeypatch.setattr(command, 'Pipeline', lambda *_: None)
+    monkeypatch.setattr(command, 'Matcher', lambda *_: None)
     file = tmp_path / 'speed.json'
     words = ['bench', '--quick', '--rounds', '2', '--parts', 'node', '--json', str(file)]
     threads = torch.get_num_threads()

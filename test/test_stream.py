@@ -307,7 +307,7 @@ def test_a_slow_match_gets_fewer_keypoints_the_next_time():
         frame = film.frame()
         film.stream.follow(frame)
         film.stream.match(frame)
-    first, second = (look.most_keypoints for look in film.matcher.looks)
+    first, second = (analysis.most_keypoints for analysis in film.matcher.analyses)
     assert first is None
     assert second == 576  # 0.6 of 1024, the largest cut, in steps of 64
     assert film.stream.keypoints(0.5) < second

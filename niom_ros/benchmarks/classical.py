@@ -10,7 +10,7 @@ import numpy as np
 
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 
 RATIO = 0.8  # of the distances to the nearest and the second nearest descriptor
 REPROJECTION_ERROR = 3.0  # pixels
@@ -44,10 +44,10 @@ class ClassicalMatcher:
         points = np.array([keypoint.pt for keypoint in keypoints], np.float32).reshape(-1, 2)
         return ClassicalFeatures(points, descriptors)
 
-    def match(self, reference: ClassicalFeatures, image: ClassicalFeatures) -> MatchOutcome:
+    def match(self, reference: ClassicalFeatures, image: ClassicalFeatures) -> Match:
         """Find the reference in the image."""
         correspondences = self._correspondences(reference, image)
-        return MatchOutcome(believed(correspondences), correspondences, len(image.keypoints))
+        return Match(believed(correspondences), correspondences, len(image.keypoints))
 
     def _correspondences(
         self, reference: ClassicalFeatures, image: ClassicalFeatures

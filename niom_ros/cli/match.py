@@ -11,8 +11,9 @@ from niom_ros.core.settings import default_threads, Options, Settings
 from niom_ros.images.decoding import read_image
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.images.writing import write_bytes, write_picture
-from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.checks import as_dict
+from niom_ros.matching.match import Match
+from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Reference
 from niom_ros.pictures.matches import draw_report
 from niom_ros.semantics.scene import Hints, Scene
@@ -33,7 +34,7 @@ def match_files(
     torch.set_num_threads(default_threads())
     picture_of_reference = read_reference_picture(reference_path, page, page_dpi)
     image = read_image(image_path)
-    pipeline = Pipeline(settings)
+    pipeline = Matcher(settings)
     reference = pipeline.prepare(
         picture_of_reference.image, None, options.limits.min_inliers, Hints(label=label)
     )
@@ -43,8 +44,8 @@ def match_files(
         print(note)
     print(f'{verdict.status.name}: {verdict.message}')
     if options.weighting.kind != 'none':
-        print(f'reference weights from {outcome.reference_weights.source}')
-        print(f'image weights from {outcome.image_weights.source}')
+        print(f'reference weights from {outcome.reference_weights.description}')
+        print(f'image weights from {outcome.image_weights.description}')
         print(f'pairing: {describe_pairs(reference.scene, outcome)}')
     if verdict.reference_to_image is not None:
         print(f'confidence {verdict.confidence:.2f}, homography from reference to image:')
@@ -58,7 +59,7 @@ def match_files(
     return verdict.reference_to_image is not None
 
 
-def describe_pairs(reference: Scene, outcome: MatchOutcome) -> str:
+def describe_pairs(reference: Scene, outcome: Match) -> str:
     """Say which objects were paired, and by what."""
     pairs = [
         f'{reference.objects[pair.reference_object].label or "unnamed"} with '
@@ -68,7 +69,7 @@ def describe_pairs(reference: Scene, outcome: MatchOutcome) -> str:
     return ', '.join([*pairs, outcome.paired.how])
 
 
-def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[str, object]:
+def as_json(reference: Reference, outcome: Match, method: str) -> dict[str, object]:
     """Return everything about a match in a form that any program reads."""
     correspondences, verdict = outcome.correspondences, outcome.verdict
     homography = verdict.reference_to_image
@@ -81,7 +82,7 @@ def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[st
         'reference_size': list(reference.size),
         'reference_keypoints': len(reference.features),
         'image_keypoints': outcome.image_keypoints,
-        'checks': verdict.checks,
+        'checks': as_dict(verdict.checks),
         'stage_seconds': outcome.stage_seconds,
         'reference_points': correspondences.reference_points.tolist(),
         'image_points': correspondences.image_points.tolist(),
@@ -90,8 +91,8 @@ def as_json(reference: Reference, outcome: MatchOutcome, method: str) -> dict[st
         'weighting': outcome.weighting,
         'reference_weights': listed(correspondences.reference_weights),
         'image_weights': listed(correspondences.image_weights),
-        'reference_weights_from': outcome.reference_weights.source,
-        'image_weights_from': outcome.image_weights.source,
+        'reference_weights_from': outcome.reference_weights.description,
+        'image_weights_from': outcome.image_weights.description,
         'reference_objects': [seen.as_message() for seen in reference.scene.objects],
         'image_objects': [seen.as_message() for seen in outcome.scene.objects],
         'pairing': outcome.paired.how,

@@ -1,9 +1,8 @@
 """Where the reference lies in the image, and whether to believe it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-import math
 
 import cv2
 import numpy as np
@@ -11,14 +10,11 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import homography_deviations, warp_points
 from niom_ros.core.settings import Limits
+from niom_ros.matching.checks import Checks
 from niom_ros.matching.confidence import Calibration, uncalibrated
 from niom_ros.matching.correspondences import Correspondences
 
 FEWEST_TELLING = 9  # twice as many numbers as a homography has, and a little more
-# In deviations of the edges from their mean: the least of 131 drawings that `niom eval sketch`
-# finds has 0.89; on walls and noise, where the best view means nothing, none has more than 0.7.
-LEAST_INK_ON_EDGES = 0.75
-MOST_UNCERTAIN = 0.018  # of the longer side of the image: corners of a drawing found by its ink
 LOST = 1e6  # pixels; nobody knows where a corner is that is less certain
 SUREST_REFUSAL = 0.49  # confidence of what was refused: OK begins at one half
 
@@ -50,7 +46,7 @@ class Verdict:
     inliers: np.ndarray  # M booleans: which correspondences agree
     reference_to_image: np.ndarray | None = None  # 3 x 3, pixels to pixels
     confidence: float = 0.0  # 0 to 1
-    checks: dict[str, float] = field(default_factory=dict)
+    checks: Checks | None = None  # None: nothing could be measured
 
     def __post_init__(self) -> None:
         """Refuse a contradiction."""
@@ -64,7 +60,7 @@ class Evidence:
 
     inliers: np.ndarray  # M booleans: which correspondences agree
     reference_to_image: np.ndarray | None = None  # 3 x 3; None: no view explains the points
-    checks: dict[str, float] = field(default_factory=dict)  # empty: a part is behind the camera
+    checks: Checks | None = None  # None: a part is behind the camera
 
 
 def locate(
@@ -112,15 +108,20 @@ def judge(
     """Decide whether to believe a homography."""
     homography, inliers, checks = evidence.reference_to_image, evidence.inliers, evidence.checks
     implausible = implausibility(evidence, reference_box, limits)
-    if implausible:
+    if implausible or checks is None:
         return Verdict(Status.REJECTED_GEOMETRY, implausible, inliers, checks=checks)
 
-    confidence, doubt = confidence_in(checks, limits, calibration)
-    message = f'{int(checks["agreeing"])} of {len(inliers)} {what_agrees}'
+    confidence, doubt = confidence_in(checks.as_dict(), limits, calibration)
+    message = f'{int(checks.agreeing)} of {len(inliers)} {what_agrees}'
     if not doubt:
         return Verdict(Status.OK, message, inliers, homography, confidence, checks)
-    confidence = min(confidence, SUREST_REFUSAL)
-    return Verdict(Status.LOW_CONFIDENCE, f'{message}; {doubt}', inliers, None, confidence, checks)
+    return Verdict(
+        Status.LOW_CONFIDENCE,
+        f'{message}; {doubt}',
+        inliers,
+        confidence=min(confidence, SUREST_REFUSAL),
+        checks=checks,
+    )
 
 
 def confidence_in(
@@ -174,7 +175,7 @@ def measure(
     reference_box: Box,
     counting_area: float,
     image_box: Box,
-) -> dict[str, float]:
+) -> Checks:
     """Return the numbers that tell a right homography from a wrong one."""
     outline = warp_points(homography, reference_box.corners()).astype(np.float32)
     # How the neighbourhood of each corner is stretched: free of where and how large it appears.
@@ -196,15 +197,15 @@ def measure(
         )
     tiny = np.finfo(float).tiny
     areas = stretches.prod(axis=1)
-    return {
-        'agreeing': float(inliers.sum()),
-        'inlier_ratio': float(inliers.mean()),
-        'coverage': hull_area(correspondences.reference_points[inliers]) / counting_area,
-        'area_ratio': abs(cv2.contourArea(outline)) / image_box.area,
-        'corner_deviation': float(np.nan_to_num(deviations, nan=LOST).clip(max=LOST).mean()),
-        'stretch': float((stretches[:, 0] / np.maximum(stretches[:, 1], tiny)).max()),
-        'perspective': float(areas.max() / max(areas.min(), tiny)),
-    }
+    return Checks(
+        agreeing=float(inliers.sum()),
+        inlier_ratio=float(inliers.mean()),
+        coverage=hull_area(correspondences.reference_points[inliers]) / counting_area,
+        area_ratio=abs(cv2.contourArea(outline)) / image_box.area,
+        corner_deviation=float(np.nan_to_num(deviations, nan=LOST).clip(max=LOST).mean()),
+        stretch=float((stretches[:, 0] / np.maximum(stretches[:, 1], tiny)).max()),
+        perspective=float(areas.max() / max(areas.min(), tiny)),
+    )
 
 
 def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> str:
@@ -213,7 +214,7 @@ def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> st
     if homography is None:
         count = len(evidence.inliers)
         return f'no view of the reference explains the {count} recognised points'
-    if not checks:
+    if checks is None:
         return 'the match would put a part of the reference behind the camera'
     outline = warp_points(homography, reference_box.corners())
     sides = np.roll(outline, -1, axis=0) - outline
@@ -223,25 +224,21 @@ def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> st
         return 'the match would show the reference mirrored'
     if not (turns > 0).all():
         return 'the match would fold the reference'
-    if not limits.min_area_ratio <= checks['area_ratio'] <= limits.max_area_ratio:
-        return f'the match would make the reference {checks["area_ratio"]:.2g} times the image'
-    if checks['stretch'] > limits.max_stretch:
-        return f'the match would stretch the reference {checks["stretch"]:.0f} times in one way'
-    if checks['perspective'] > limits.max_perspective:
+    if not limits.min_area_ratio <= checks.area_ratio <= limits.max_area_ratio:
+        return f'the match would make the reference {checks.area_ratio:.2g} times the image'
+    if checks.stretch > limits.max_stretch:
+        return f'the match would stretch the reference {checks.stretch:.0f} times in one way'
+    if checks.perspective > limits.max_perspective:
         return (
-            f'the match would show one corner of the reference {checks["perspective"]:.0f} times '
+            f'the match would show one corner of the reference {checks.perspective:.0f} times '
             'as large as another'
         )
-    if checks.get('ink_on_edges', math.inf) < LEAST_INK_ON_EDGES:
-        return 'the ink lies on edges that hardly differ from the rest of the image'
-    if checks.get('corner_uncertainty', 0) > MOST_UNCERTAIN:
+    own_reason = checks.implausibility()
+    if own_reason:
+        return own_reason
+    if checks.coverage < limits.min_coverage:
         return (
-            f'the corners of the reference may be {checks["corner_deviation"]:.0f} pixels off: '
-            'set its region to what is drawn'
-        )
-    if checks['coverage'] < limits.min_coverage:
-        return (
-            f'the agreeing points span only {checks["coverage"]:.1%} of the reference, '
+            f'the agreeing points span only {checks.coverage:.1%} of the reference, '
             f'{limits.min_coverage:.1%} is needed'
         )
     return ''

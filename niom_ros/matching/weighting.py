@@ -4,11 +4,61 @@ A weight is a number for each keypoint that its descriptor is multiplied with. M
 descriptors by their products, so points with small weights attract less attention and match less.
 """
 
+from dataclasses import dataclass
+
 import torch
 
 from niom_ros.core.settings import Weighting
+from niom_ros.matching.match import NOT_ASKED_FOR, Weights
+from niom_ros.semantics.pairing import PairedObjects
+from niom_ros.semantics.scene import Scene
 
+NONE, SEW, AUTO = 'none', 'sew', 'auto'  # kinds of weighting, see Weighting
 PAPERS_RANGE = 0.5
+
+
+@dataclass(frozen=True)
+class WeightsOfBoth:
+    """The weights of the keypoints of a reference and of an image."""
+
+    of_reference: Weights
+    of_image: Weights
+
+    @property
+    def act(self) -> bool:
+        """Tell whether anything is weighted."""
+        return self.of_reference.values is not None or self.of_image.values is not None
+
+
+def weights_for(
+    reference: Scene, image: Scene, paired: PairedObjects, weighting: Weighting
+) -> WeightsOfBoth:
+    """Return the weights of the keypoints on both sides, and what they came from."""
+    if weighting.kind == NONE:
+        nothing = Weights(why_none=NOT_ASKED_FOR)
+        return WeightsOfBoth(nothing, nothing)
+    partners = (
+        tuple(pair.reference_object for pair in paired.pairs),
+        tuple(pair.image_object for pair in paired.pairs),
+    )
+    of_reference, of_image = (
+        weights_by(
+            scene, partner if paired.decided else tuple(range(len(scene.objects))), weighting
+        )
+        for scene, partner in zip((reference, image), partners, strict=True)
+    )
+    return WeightsOfBoth(of_reference, of_image)
+
+
+def weights_by(scene: Scene, objects: tuple[int, ...], weighting: Weighting) -> Weights:
+    """Return the weights of the keypoints of a picture by the heat of some of its objects."""
+    heat = scene.choose(objects)
+    if heat is not None:
+        values = weights_of(one_heat(heat, weighting.aggregation), weighting)
+        return Weights(values, objects, scene.source_of(objects))
+    if scene.objects:
+        return Weights(why_none='no object has a partner')
+    return Weights(source=scene.known_from, why_none=scene.why_none)
 
 
 def one_heat(heat: torch.Tensor, aggregation: str) -> torch.Tensor:
@@ -24,7 +74,7 @@ def one_heat(heat: torch.Tensor, aggregation: str) -> torch.Tensor:
 
 def weights_of(heat: torch.Tensor, weighting: Weighting) -> torch.Tensor:
     """Return the weight of each keypoint from its heat (N, 0 to 1)."""
-    if weighting.kind == 'none' or not len(heat):
+    if weighting.kind == NONE or not len(heat):
         return torch.ones_like(heat)
     if weighting.kind == 'heat':
         return heat

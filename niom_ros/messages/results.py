@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.checks import as_dict
+from niom_ros.matching.match import Match
 from niom_ros.semantics.scene import Scene
 from niom_ros.stream.answers import Answer
 from niom_ros.stream.pose import Pose
@@ -76,7 +77,7 @@ def match_message(build: Build, answer: Answer, frame: FrameInfo, homography: An
     """Return all that is known about a frame."""
     outcome, verdict = answer.match, answer.match.verdict
     correspondences = outcome.correspondences
-    checks = verdict.checks | pose_checks(answer.pose)
+    checks = as_dict(verdict.checks) | pose_checks(answer.pose)
     fields: dict[str, Any] = {
         'header': frame.header,
         'homography': homography,
@@ -114,12 +115,12 @@ def match_message(build: Build, answer: Answer, frame: FrameInfo, homography: An
     return build('niom_ros/MatchResult', **fields)
 
 
-def semantic_fields(build: Build, outcome: MatchOutcome) -> dict[str, Any]:
+def semantic_fields(build: Build, outcome: Match) -> dict[str, Any]:
     """Return what objects were seen and paired, and what weights came of it."""
     return {
         'weighting': outcome.weighting,
-        'reference_weights_from': outcome.reference_weights.source,
-        'image_weights_from': outcome.image_weights.source,
+        'reference_weights_from': outcome.reference_weights.description,
+        'image_weights_from': outcome.image_weights.description,
         'image_objects': object_messages(build, outcome.scene),
         'object_pairs': [
             build('niom_ros/ObjectPair', **asdict(pair)) for pair in outcome.paired.pairs

@@ -12,7 +12,7 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained
 from niom_ros.core.parameters import settings_of, stream_options_of
 from niom_ros.core.settings import default_threads, SettingsError, StreamOptions
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.nodes.outputs import Outputs
 from niom_ros.references.folder import read_reference, ReferenceFolder
 from niom_ros.references.given import BadReference, NamedReference
@@ -46,7 +46,7 @@ class Live:
 class Configured:
     """Everything that `configure` loads and `cleanup` frees."""
 
-    pipeline: Pipeline
+    pipeline: Matcher
     library: ReferenceLibrary
     outputs: Outputs
     folder: ReferenceFolder | None
@@ -75,7 +75,7 @@ def configure(
     """
     values = live.values
     torch.set_num_threads(values['threads'] or default_threads())
-    pipeline = Pipeline(settings_of(values))
+    pipeline = Matcher(settings_of(values))
     folder, outputs = folder_of(values), None
     try:
         kept_in = folder if values['keep_references'] else None
@@ -112,7 +112,7 @@ class ReferenceLoader:
     """Loads references from files into a library."""
 
     def __init__(
-        self, library: ReferenceLibrary, pipeline: Pipeline, fewest_keypoints: int
+        self, library: ReferenceLibrary, pipeline: Matcher, fewest_keypoints: int
     ) -> None:
         self._library = library
         self._pipeline = pipeline

@@ -9,7 +9,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.messages.results import (
     FrameInfo,
     homography_message,
@@ -114,7 +114,7 @@ class Outputs:
         return bool(self._pictures[topic].get_subscription_count())
 
     def publish_picture(
-        self, topic: str, answer: Answer, pipeline: Pipeline, header: Header, width: int
+        self, topic: str, answer: Answer, pipeline: Matcher, header: Header, width: int
     ) -> None:
         """Draw and publish one of the pictures of a frame."""
         picture = PICTURES[topic](answer, pipeline, width)

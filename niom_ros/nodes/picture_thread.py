@@ -7,7 +7,7 @@ from threading import Condition, Thread
 from std_msgs.msg import Header
 
 from niom_ros.core.faults import explained
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.nodes.outputs import HEAT, Outputs, PICTURES
 from niom_ros.stream.answers import Answer
 
@@ -27,9 +27,7 @@ class PictureThread:
     Nobody waits for a picture: one that is not drawn when the next comes is left out.
     """
 
-    def __init__(
-        self, outputs: Outputs, pipeline: Pipeline, report: Callable[[str], None]
-    ) -> None:
+    def __init__(self, outputs: Outputs, pipeline: Matcher, report: Callable[[str], None]) -> None:
         """Begin to wait for answers; faults are reported."""
         self._outputs = outputs
         self._pipeline = pipeline
@@ -45,7 +43,7 @@ class PictureThread:
         shown = Shown(answer, header, width)
         for topic in (HEAT,) if only_heat else PICTURES:
             # A frame that was only tracked has no heat, and must not displace one that has.
-            if topic == HEAT and answer.look is None:
+            if topic == HEAT and answer.analysis is None:
                 continue
             if self._outputs.is_watched(topic):
                 with self._changed:

@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.pictures.matches import draw_edges, draw_matches, draw_overlay, draw_semantics
 from niom_ros.stream.answers import Answer
 from niom_ros.stream.landmarks import PlacedLandmark
 
 
-def debug_picture(answer: Answer, _: Pipeline, width: int) -> np.ndarray | None:
+def debug_picture(answer: Answer, _: Matcher, width: int) -> np.ndarray | None:
     """Draw reference and frame side by side, joined by the matches; None without a frame."""
     return drawn(draw_matches, answer, width)
 
 
-def overlay_picture(answer: Answer, _: Pipeline, width: int) -> np.ndarray | None:
+def overlay_picture(answer: Answer, _: Matcher, width: int) -> np.ndarray | None:
     """Draw the frame with the reference laid over it where it was found."""
     return drawn(draw_overlay, answer, width)
 
@@ -37,20 +37,20 @@ def drawn(draw: Callable[..., np.ndarray], answer: Answer, width: int) -> np.nda
     )
 
 
-def heatmap_picture(answer: Answer, pipeline: Pipeline, width: int) -> np.ndarray | None:
+def heatmap_picture(answer: Answer, pipeline: Matcher, width: int) -> np.ndarray | None:
     """Draw objects, pairs and heat; for a frame that needed no weights, its objects alone.
 
     Of a drawing that was looked for by its ink, draw the edges instead.
     """
-    if answer.look is None or answer.reference is None:
+    if answer.analysis is None or answer.reference is None:
         return None
     outcome = answer.upright
     if outcome.edges is not None:
-        return draw_edges(answer.reference.reference, answer.look.image, outcome, width)
+        return draw_edges(answer.reference.reference, answer.analysis.image, outcome, width)
     if not outcome.scene.objects:
         # Someone is looking: show what the detector sees, even if it was not needed.
-        outcome = replace(outcome, scene=pipeline.scene_of(answer.look))
-    return draw_semantics(answer.reference.reference, answer.look.image, outcome, width)
+        outcome = replace(outcome, scene=answer.analysis.scene)
+    return draw_semantics(answer.reference.reference, answer.analysis.image, outcome, width)
 
 
 def upright_landmarks(answer: Answer) -> list[PlacedLandmark]:

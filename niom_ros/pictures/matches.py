@@ -10,7 +10,7 @@ import numpy as np
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.outcomes import MatchOutcome, Weights
+from niom_ros.matching.match import Match, NOT_ASKED_FOR, Weights
 from niom_ros.matching.reference import Reference
 from niom_ros.pictures.lettering import (
     banner,
@@ -88,7 +88,7 @@ class Panel:
 def draw_matches(
     reference: Reference | None,
     image: np.ndarray,
-    outcome: MatchOutcome,
+    outcome: Match,
     max_width: int = 1280,
     landmarks: Sequence[Landmark] | None = None,
     title: str = '',
@@ -111,7 +111,7 @@ def draw_matches(
 def draw_overlay(
     reference: Reference | None,
     image: np.ndarray,
-    outcome: MatchOutcome,
+    outcome: Match,
     max_width: int = 1280,
     landmarks: Sequence[Landmark] | None = None,
     title: str = '',
@@ -124,7 +124,7 @@ def draw_overlay(
 
 
 def draw_semantics(
-    reference: Reference, image: np.ndarray, outcome: MatchOutcome, max_width: int = 1280
+    reference: Reference, image: np.ndarray, outcome: Match, max_width: int = 1280
 ) -> np.ndarray:
     """Draw the objects of both sides, the pairs among them and the heat that made the weights."""
     scenes = [reference.scene, outcome.scene]
@@ -142,7 +142,7 @@ def draw_semantics(
 
 
 def draw_edges(
-    reference: Reference, image: np.ndarray, outcome: MatchOutcome, max_width: int = 1280
+    reference: Reference, image: np.ndarray, outcome: Match, max_width: int = 1280
 ) -> np.ndarray:
     """Draw the strokes of a drawing, and the edges of the image with those strokes on them."""
     assert reference.strokes is not None and outcome.edges is not None
@@ -159,7 +159,7 @@ def draw_edges(
     return framed(strip, canvas, ink_entries(right.text_size))
 
 
-def draw_report(reference: Reference, image: np.ndarray, outcome: MatchOutcome) -> np.ndarray:
+def draw_report(reference: Reference, image: np.ndarray, outcome: Match) -> np.ndarray:
     """Draw the picture of `niom match`: what was matched by, the matches, the overlay if found."""
     parts = [draw_matches(reference, image, outcome)]
     if outcome.edges is not None:
@@ -235,9 +235,7 @@ def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
 # Marks
 
 
-def draw_correspondences(
-    canvas: np.ndarray, left: Panel, right: Panel, outcome: MatchOutcome
-) -> None:
+def draw_correspondences(canvas: np.ndarray, left: Panel, right: Panel, outcome: Match) -> None:
     """Join points that agree by lines in the colour of their score; cross the others out."""
     matches, agrees, size = outcome.correspondences, outcome.verdict.inliers, left.text_size
     starts = whole(warp_points(left.from_image, matches.reference_points) + left.corner)
@@ -263,7 +261,7 @@ def draw_outline(panel: Panel, reference: Reference, reference_to_image: np.ndar
 
 
 def overlaid(
-    reference: Reference | None, image: np.ndarray, outcome: MatchOutcome, max_width: int
+    reference: Reference | None, image: np.ndarray, outcome: Match, max_width: int
 ) -> tuple[np.ndarray, Panel]:
     """Return a canvas with the overlay, without words."""
     found = outcome.verdict.reference_to_image
@@ -341,7 +339,7 @@ def corners_of(panel: Panel, seen: SeenObject) -> np.ndarray:
 
 
 def draw_pairs(
-    canvas: np.ndarray, panels: Sequence[Panel], scenes: Sequence[Scene], outcome: MatchOutcome
+    canvas: np.ndarray, panels: Sequence[Panel], scenes: Sequence[Scene], outcome: Match
 ) -> None:
     """Join the objects that were paired, with a number that says how alike they are."""
     size = panels[0].text_size
@@ -402,7 +400,7 @@ def overlap(one: Rectangle, other: Rectangle) -> bool:
 # Words around them
 
 
-def status_banner(width: int, outcome: MatchOutcome, title: str) -> np.ndarray:
+def status_banner(width: int, outcome: Match, title: str) -> np.ndarray:
     """Return a strip that says how the match went."""
     verdict = outcome.verdict
     found = verdict.status is Status.OK
@@ -412,7 +410,7 @@ def status_banner(width: int, outcome: MatchOutcome, title: str) -> np.ndarray:
     return banner(width, colour, headline, note, [(title, verdict.message)], 2)
 
 
-def weights_banner(width: int, outcome: MatchOutcome) -> np.ndarray:
+def weights_banner(width: int, outcome: Match) -> np.ndarray:
     """Return a strip that says what the weights of both sides came from."""
     sides = outcome.reference_weights, outcome.image_weights
     paragraphs = [
@@ -429,8 +427,8 @@ def weights_banner(width: int, outcome: MatchOutcome) -> np.ndarray:
 def weights_line(weights: Weights) -> str:
     """Say where weights came from and how large they are, or why there are none."""
     if weights.values is None or not len(weights.values):
-        why = weights.source.removeprefix('none').removeprefix(': ')
-        return f'not weighted: {why}' if why and why != 'not weighted' else 'not weighted'
+        why = weights.why_none or weights.source
+        return f'not weighted: {why}' if why and why != NOT_ASKED_FOR else 'not weighted'
     low, high = float(weights.values.min()), float(weights.values.max())
     return f'weights {low:.2f} to {high:.2f} from {weights.source}'
 

@@ -9,7 +9,7 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import ImageError
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Reference
 from niom_ros.references.landmarks import Landmark
 from niom_ros.semantics.heat_maps import Area
@@ -77,7 +77,7 @@ class GivenReference:
         self.region.part_of(inside)[:] = 255
         return inside if self.mask is None else self.mask & inside
 
-    def prepared_by(self, pipeline: Pipeline, fewest_keypoints: int) -> Reference:
+    def prepared_by(self, pipeline: Matcher, fewest_keypoints: int) -> Reference:
         """Return the reference as the networks see it."""
         hints = Hints(self.label, self.objects, self.drawing)
         return pipeline.prepare(self.image, self.counting_mask(), fewest_keypoints, hints)

@@ -22,7 +22,7 @@ from niom_ros.core.settings import default_threads, Settings, StreamOptions
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.messages.results import (
     FrameInfo,
     homography_message,
@@ -88,7 +88,7 @@ def replay(job: Replay) -> bool:
     with open_bag(job.bag) as bag:
         topic = bag.image_topic(job.topic)
         info_topic = bag.camera_info_topic(job.camera_info_topic, topic)
-        pipeline = Pipeline(job.settings)
+        pipeline = Matcher(job.settings)
         matcher = Replayer(job, pipeline, prepared(given, pipeline, job.options))
         summary = Summary()
         frames = results(job, bag, topic, info_topic, matcher)
@@ -127,7 +127,7 @@ def given_references(job: Replay) -> list[GivenReference]:
 
 
 def prepared(
-    given: Sequence[GivenReference], pipeline: Pipeline, options: StreamOptions
+    given: Sequence[GivenReference], pipeline: Matcher, options: StreamOptions
 ) -> list[NamedReference]:
     """Let the networks see the references."""
     references = []
@@ -187,7 +187,7 @@ class Replayer:
     """
 
     def __init__(
-        self, job: Replay, pipeline: Pipeline, references: Sequence[NamedReference]
+        self, job: Replay, pipeline: Matcher, references: Sequence[NamedReference]
     ) -> None:
         self.references = tuple(references)
         self.camera_problem = ''

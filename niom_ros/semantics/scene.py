@@ -48,8 +48,9 @@ class Scene:
     """The objects of a picture, and where they are known from."""
 
     objects: tuple[SeenObject, ...] = ()
-    known_from: str = 'none'  # or why there are no objects
+    known_from: str = ''
     heat: torch.Tensor | None = None  # K x N, of each object at each keypoint
+    why_none: str = ''  # why there are no objects
 
     def moved(self, left: int, top: int, width: int, height: int) -> 'Scene':
         """Return the scene of a part as that of the whole picture that it was cut from."""
@@ -74,7 +75,14 @@ class Scene:
         """
         objects = [seen.carried(motion) for seen in self.objects]
         in_sight = tuple(seen for seen in objects if seen is not None)
+        if self.why_none:
+            return Scene(in_sight, why_none=f'{self.why_none}, carried by the motion')
         return Scene(in_sight, f'{self.known_from}, carried by the motion')
+
+    @property
+    def source_is_known(self) -> bool:
+        """Tell whether anything told of the objects, or why there are none."""
+        return bool(self.known_from or self.why_none)
 
     @property
     def source(self) -> str:
@@ -84,7 +92,8 @@ class Scene:
     def source_of(self, objects: Sequence[int]) -> str:
         """Say where some of the objects are known from, and what they are."""
         labels = [self.objects[index].label for index in objects]
-        return f'{self.known_from}: {counted(labels)}' if any(labels) else self.known_from
+        source = described_source(self.known_from, self.why_none)
+        return f'{source}: {counted(labels)}' if any(labels) else source
 
     def choose(self, objects: Sequence[int]) -> torch.Tensor | None:
         """Return the heat of some of the objects at the keypoints, None if there are none."""
@@ -147,7 +156,7 @@ class SceneReader:
     def _last_resort(self, image: np.ndarray) -> Scene:
         why = 'no detector' if self._detector is None else f'{self._detector.name} saw nothing'
         if self._fallback == 'none':
-            return Scene((), f'none: {why}')
+            return Scene(why_none=why)
         grid = torch.from_numpy(saliency(image)).to(self._device)
         height, width = image.shape[:2]
         frame = Frame.spanning(width, height, *grid.shape)
@@ -172,6 +181,11 @@ class SceneReader:
         grid = torch.from_numpy(shares).to(self._device)
         frame = Frame.spanning(mask.shape[1], mask.shape[0], rows, columns)
         return SeenObject(label, 1.0, area, HeatMap.of_grid(grid, frame, area))
+
+
+def described_source(source: str, why_none: str) -> str:
+    """Say what something came from, or 'none: ' and why there is nothing."""
+    return source or (f'none: {why_none}' if why_none else 'none')
 
 
 def counted(labels: Sequence[str]) -> str:

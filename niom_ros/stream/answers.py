@@ -9,9 +9,10 @@ import numpy as np
 
 from niom_ros.core.settings import StreamOptions
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.looks import Clue, Look
-from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.image_analysis import ImageAnalysis
+from niom_ros.matching.match import Match
+from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prior import Prior
 from niom_ros.references.given import NamedReference
 from niom_ros.stream.camera import CameraModel
 from niom_ros.stream.landmarks import place_landmarks, PlacedLandmark
@@ -29,10 +30,10 @@ class Answer:
     same match in the upright image, in which it was made.
     """
 
-    upright: MatchOutcome
+    upright: Match
     image: np.ndarray | None = None  # upright; None: it could not be read
     rotation: Rotation | None = None
-    look: Look | None = None  # what the networks saw; None: this image was only tracked
+    analysis: ImageAnalysis | None = None  # what the networks saw; None: it was only tracked
     reference: NamedReference | None = None  # that was compared with the image, or the best one
     landmarks: tuple[PlacedLandmark, ...] = ()
     pose: Pose | None = None
@@ -41,7 +42,7 @@ class Answer:
     matched_tag: Any = None  # of the frame that was matched in full, if this one was tracked
 
     @cached_property
-    def match(self) -> MatchOutcome:
+    def match(self) -> Match:
         """Return the match in pixels of the received image."""
         return self.upright if self.rotation is None else self.rotation.received(self.upright)
 
@@ -76,16 +77,13 @@ class Answer:
         return self.matched_tag is not None
 
     @property
-    def clue(self) -> Clue | None:
+    def prior(self) -> Prior | None:
         """Return where to begin with the next image; None: the reference was not found."""
-        view = self.upright.verdict.reference_to_image
-        if self.reference is None or view is None:
-            return None
-        return Clue(self.reference.reference, self.upright.way, view, self.upright.locked)
+        return None if self.reference is None else Prior.of(self.reference.reference, self.upright)
 
     def but(self, status: Status, message: str) -> 'Answer':
         """Return the answer to an image that must guide nobody, for this reason."""
-        nothing = MatchOutcome.without_matches(status, message)
+        nothing = Match.without_matches(status, message)
         nothing = replace(nothing, stage_seconds=self.upright.stage_seconds)
         return replace(self, upright=nothing, landmarks=(), pose=None, tried=())
 
@@ -94,7 +92,7 @@ def no_answer(
     status: Status, message: str, image: np.ndarray | None = None, degrees: int = 0
 ) -> Answer:
     """Return what is known about an image that never came as far as matching."""
-    nothing = MatchOutcome.without_matches(status, message)
+    nothing = Match.without_matches(status, message)
     if image is None:
         return Answer(nothing)
     rotation = Rotation(degrees, image.shape[1], image.shape[0])
@@ -102,40 +100,40 @@ def no_answer(
 
 
 def find_best(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     references: Sequence[NamedReference],
     image: np.ndarray,
     options: StreamOptions,
     *,
     camera: CameraModel | None = None,
     no_camera: str = NO_CAMERA,
-    clue: Clue | None = None,
+    prior: Prior | None = None,
     most_keypoints: int | None = None,
 ) -> Answer:
     """Find the best of one or more references in a received RGB image, by a full match.
 
-    Without a camera there is no pose; `no_camera` says why. The clue is that of the last image in
+    Without a camera there is no pose; `no_camera` says why. `prior` is that of the last image in
     which one was found. At most so many keypoints are matched; None: max_keypoints.
     """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
-    look = Look(rotation.upright(image), most_keypoints=most_keypoints)
+    analysis = pipeline.analyse(rotation.upright(image), most_keypoints)
     prepared = [named.reference for named in references]
-    outcomes = pipeline.match_all(prepared, look, options.matching, clue)
+    outcomes = pipeline.match_all(prepared, analysis, options.matching, prior)
     best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)
     tried = tuple(
         (reference.id, tried.verdict.confidence)
         for reference, tried in zip(references, outcomes, strict=True)
     )
     answer = answer_about(
-        references[best], outcomes[best], look.image, rotation, options, camera, no_camera
+        references[best], outcomes[best], analysis.image, rotation, options, camera, no_camera
     )
-    return replace(answer, look=look, tried=tried)
+    return replace(answer, analysis=analysis, tried=tried)
 
 
 def answer_about(
     named: NamedReference,
-    upright: MatchOutcome,
+    upright: Match,
     image: np.ndarray,
     rotation: Rotation,
     options: StreamOptions,
@@ -159,9 +157,7 @@ def answer_about(
     return replace(answer, landmarks=landmarks, pose=pose, no_pose=no_pose)
 
 
-def pose_of(
-    named: NamedReference, match: MatchOutcome, camera: CameraModel
-) -> tuple[Pose | None, str]:
+def pose_of(named: NamedReference, match: Match, camera: CameraModel) -> tuple[Pose | None, str]:
     """Return where a reference that was found is in space, or why that is not known."""
     if match.verdict.status is not Status.OK:
         return None, ''

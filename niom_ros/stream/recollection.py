@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from niom_ros.matching.looks import Clue
+from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.references.given import NamedReference
 from niom_ros.semantics.scene import Scene
@@ -29,47 +29,51 @@ class Recollection:
 
     def __init__(self) -> None:
         """Begin without a memory."""
-        self._clue: Clue | None = None  # of the last image in which a reference was found
+        self._prior: Prior | None = None  # of the last image in which a reference was found
         self._sighting: Sighting | None = None  # of the last image whose objects were detected
 
-    def clue(
+    def prior(
         self,
         references: Sequence[NamedReference],
         tracked: Tracked | None,
         stamp: float,
         shape: tuple[int, ...],
         detection_interval: float,
-    ) -> Clue | None:
+    ) -> Prior | None:
         """Return where to begin with an image: where the reference was, or was followed to.
 
         Objects that were detected no longer ago than the interval, in seconds, are carried along
         with a reference that was followed.
         """
-        clue = self._clue
+        prior = self._prior
         view = None if tracked is None else tracked.verdict.reference_to_image
-        if clue is None or tracked is None or view is None:
-            return clue
+        if prior is None or tracked is None or view is None:
+            return prior
         followed = [each.reference for each in references if each.revision == tracked.revision]
-        if not any(reference is clue.reference for reference in followed):
-            return clue
+        if not any(reference is prior.reference for reference in followed):
+            return prior
         scene, seen = None, self._sighting
         if (
             seen is not None
-            and seen.reference is clue.reference
+            and seen.reference is prior.reference
             and seen.shape == shape
             and stamp - seen.stamp < detection_interval
         ):
             scene = seen.scene.carried(view @ np.linalg.inv(seen.reference_to_image))
-        return replace(clue, reference_to_image=view, followed=True, scene=scene)
+        return replace(prior, reference_to_image=view, followed=True, scene=scene)
 
     def note(self, answer: Answer, stamp: float) -> None:
         """Remember what was found in an image."""
-        clue, look = answer.clue, answer.look
-        if clue is None or look is None:
+        prior, analysis = answer.prior, answer.analysis
+        if prior is None or analysis is None:
             self._sighting = None  # perhaps it was wrong
             return
-        self._clue = clue
-        if look.scene is not None and 'detect' in look.seconds:
+        self._prior = prior
+        if analysis.scene_was_detected:
             self._sighting = Sighting(
-                look.scene, clue.reference, clue.reference_to_image, stamp, look.image.shape
+                analysis.scene,
+                prior.reference,
+                prior.reference_to_image,
+                stamp,
+                analysis.image.shape,
             )

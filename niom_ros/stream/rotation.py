@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Scene
 
@@ -36,7 +36,7 @@ class Rotation:
         }[self.degrees]
         return np.array([*rows, (0, 0, 1)], np.float64)
 
-    def received(self, outcome: MatchOutcome) -> MatchOutcome:
+    def received(self, outcome: Match) -> Match:
         """Return what was found in the upright image in pixels of the received one.
 
         Heat maps stay with the upright image: they are needed nowhere else.

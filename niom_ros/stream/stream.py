@@ -17,8 +17,8 @@ import numpy as np
 from niom_ros.core.faults import explained
 from niom_ros.core.settings import Limits, StreamOptions
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.outcomes import MatchOutcome, Weights
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.match import Match, Weights
+from niom_ros.matching.matcher import Matcher
 from niom_ros.references.given import NamedReference
 from niom_ros.stream.answers import Answer, answer_about, find_best, no_answer, NO_CAMERA
 from niom_ros.stream.camera import CameraModel
@@ -31,7 +31,7 @@ from niom_ros.tracking.tracker import Tracker
 FRAMES_KEPT = 8  # of those that were or will be matched in full; a track rests on one of the last
 SOMETHING_ELSE = 'something else is looked for, or in another way'
 TRACKING_FAILED = 'tracking failed'
-NOT_WEIGHTED = Weights(None, (), 'none: tracked')
+NOT_WEIGHTED = Weights(why_none='tracked')
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Stream:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: Matcher,
         references: Sequence[NamedReference] = (),
         options: StreamOptions | None = None,
         *,
@@ -235,13 +235,12 @@ class Stream:
         if tracked is None:
             return no_answer(Status.FEW_MATCHES, 'no longer tracked: it is looked for again')
         named = next(named for named in frame.references if named.revision == tracked.revision)
-        match = MatchOutcome(
+        match = Match(
             tracked.verdict,
             tracked.correspondences,
             stage_seconds={'track': self._clock() - begun},
             reference_weights=NOT_WEIGHTED,
             image_weights=NOT_WEIGHTED,
-            way='track',
         )
         return answer_about(
             named,
@@ -297,7 +296,7 @@ class Stream:
                 options,
                 camera=frame.camera,
                 no_camera=frame.no_camera,
-                clue=self._recollection.clue(
+                prior=self._recollection.prior(
                     frame.references,
                     waiting.tracked,
                     frame.stamp,
@@ -312,7 +311,7 @@ class Stream:
             return self._fault(error)
         finally:
             self._match_due = math.inf
-        if answer.look is not None and answer.look.edges is None:  # else not by keypoints
+        if answer.analysis is not None and not answer.analysis.has_edges:  # else not by keypoints
             self._budget.took(self._clock() - waiting.begun, options.max_latency)
         self._recollection.note(answer, frame.stamp)
         return answer

@@ -9,6 +9,7 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
+from niom_ros.matching.checks import Checks
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, implausibility, in_front, measure, Status, Verdict
 from niom_ros.tracking.appearance import Appearance, AppearanceParameters
@@ -100,6 +101,14 @@ class Tracked:
     def age(self) -> float:
         """Return by how many seconds the frame is newer than the full match."""
         return self.stamp - self.matched_stamp
+
+
+@dataclass(frozen=True)
+class TrackChecks(Checks):
+    """What was measured of a view that was tracked."""
+
+    share_alike: float  # of the blocks in view that look as in the full match
+    drift: float  # pixels of the image, since the full match
 
 
 @dataclass(frozen=True)
@@ -296,7 +305,7 @@ class Track:
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
         reference_to_image = np.linalg.inv(frame.image_to_grey) @ reference_to_grey
         reference_to_image /= reference_to_image[2, 2]
-        checks: dict[str, float] = {}
+        checks: Checks | None = None
         if in_front(reference_to_image, self.reference_box):
             checks = measure(
                 reference_to_image,
@@ -328,17 +337,21 @@ class Track:
             reason = f'confidence {confidence:.2f}, {self._limits.min_confidence:.2f} is needed'
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
         self._frame, self._reference_to_grey = frame, reference_to_grey
-        checks['share_alike'] = share_alike
-        checks['drift'] = math.hypot(self._keyframe.drift, checks['corner_deviation'])
+        assert checks is not None  # or the view would have been implausible
+        track_checks = TrackChecks(
+            **checks.as_dict(),
+            share_alike=share_alike,
+            drift=math.hypot(self._keyframe.drift, checks.corner_deviation),
+        )
         verdict = Verdict(
             status=Status.OK,
             message=message,
             inliers=agreeing,
             reference_to_image=reference_to_image,
             confidence=confidence,
-            checks=checks,
+            checks=track_checks,
         )
-        self._renew_keyframe_if_needed(checks, fit)
+        self._renew_keyframe_if_needed(track_checks, fit)
         return self._tracked(frame.stamp, verdict, correspondences)
 
     def _confidence_in(self, frame: GreyFrame, fit: Fit) -> float:
@@ -381,15 +394,15 @@ class Track:
         width, height = self._frame.size
         return points[((points >= 0) & (points <= (width - 1, height - 1))).all(axis=1)]
 
-    def _renew_keyframe_if_needed(self, checks: dict[str, float], fit: Fit) -> None:
+    def _renew_keyframe_if_needed(self, checks: TrackChecks, fit: Fit) -> None:
         """Take new patches from this frame if the keyframe looks too different by now."""
         keyframe, frame, parameters = self._keyframe, self._frame, self._parameters
         in_view = len(fit.agreeing)
         if (
             frame.stamp - keyframe.frame.stamp < parameters.min_keyframe_age
             or fit.count < parameters.min_certain * in_view
-            or not checks['share_alike'] >= parameters.min_certain
-            or checks['drift'] > parameters.max_drift
+            or not checks.share_alike >= parameters.min_certain
+            or checks.drift > parameters.max_drift
         ):
             return
         middle = keyframe.patches.centres.mean(axis=0, keepdims=True)
@@ -400,7 +413,7 @@ class Track:
         alike = parameters.min_scale <= smallest and largest <= parameters.max_scale
         if in_view >= parameters.min_in_view and alike:
             return
-        renewed = self._keyframe_from(frame, self._reference_to_grey, checks['drift'])
+        renewed = self._keyframe_from(frame, self._reference_to_grey, checks.drift)
         if len(renewed.reference_points) > in_view:
             self._keyframe = renewed
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Record
 from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture
+from niom_ros.matching.checks import as_dict
 from niom_ros.matching.geometry import corner_error, in_front
 
 WRONG = 20.0  # pixels of mean corner error from which an answer misleads
@@ -24,7 +25,7 @@ def answer_record(answer: Answer, reference: Picture, truth: np.ndarray | None) 
         'matches': len(answer.correspondences),
         'agreeing': int(evidence.inliers.sum()),
         'plausible': answer.plausible,
-        'checks': evidence.checks,
+        'checks': as_dict(evidence.checks),
     }
 
 

@@ -13,9 +13,9 @@ from niom_ros.core.boxes import Box
 from niom_ros.core.settings import choose_device, Settings, SettingsError
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, examine, implausibility
-from niom_ros.matching.looks import Look
-from niom_ros.matching.outcomes import MatchOutcome
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.image_analysis import ImageAnalysis
+from niom_ros.matching.match import Match
+from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import Detector
@@ -45,7 +45,7 @@ class Picture:
 class Answer:
     """What a method made of two pictures."""
 
-    outcome: MatchOutcome
+    outcome: Match
     evidence: Evidence  # for the best view, accepted or not
     plausible: bool  # whether a camera could see the reference like that
 
@@ -69,7 +69,7 @@ class Workbench:
     """Matches pictures with any method; loads each network and processes each picture once."""
 
     def __init__(self) -> None:
-        self._pipelines: dict[Settings, Pipeline] = {}
+        self._pipelines: dict[Settings, Matcher] = {}
         self._classical: dict[str, ClassicalMatcher] = {}
         self._detectors: dict[str, Detector] = {}
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
@@ -89,15 +89,15 @@ class Workbench:
             (outcome,) = self.pipeline(method).match_all(
                 [self.reference(method, reference)], look, method.options
             )
-            look.edges = None  # 50 MB, and quick to compute again
+            look.forget_edges()
         evidence = evidence_of(outcome, reference, image, method)
         implausible = implausibility(evidence, reference.box, method.options.limits)
         return Answer(outcome, evidence, plausible=not implausible)
 
-    def pipeline(self, method: Method) -> Pipeline:
+    def pipeline(self, method: Method) -> Matcher:
         """Return the networks of a method."""
         if method.settings not in self._pipelines:
-            self._pipelines[method.settings] = Pipeline(method.settings)
+            self._pipelines[method.settings] = Matcher(method.settings)
         return self._pipelines[method.settings]
 
     def classical(self, kind: str) -> ClassicalMatcher:
@@ -115,9 +115,12 @@ class Workbench:
             ),
         )
 
-    def look(self, method: Method, picture: Picture) -> Look:
+    def look(self, method: Method, picture: Picture) -> ImageAnalysis:
         """Return a picture as the networks of a method see it."""
-        return self.once(('look', method.settings, picture.name), lambda: Look(picture.pixels))
+        matcher = self.pipeline(method)
+        return self.once(
+            ('look', method.settings, picture.name), lambda: matcher.analyse(picture.pixels)
+        )
 
     def detector(self, name: str) -> Detector:
         """Return a detector, to compare methods with what it sees."""
@@ -142,9 +145,7 @@ class Workbench:
         return kept
 
 
-def evidence_of(
-    outcome: MatchOutcome, reference: Picture, image: Picture, method: Method
-) -> Evidence:
+def evidence_of(outcome: Match, reference: Picture, image: Picture, method: Method) -> Evidence:
     """Return the best view that the matches allow, accepted or not."""
     if outcome.evidence is not None:
         return outcome.evidence

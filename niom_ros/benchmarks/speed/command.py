@@ -21,7 +21,7 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.progress_line import LiveLine
 from niom_ros.core.settings import default_threads, Settings
 from niom_ros.images.writing import write_bytes
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.models.store import ModelStore
 
 SIZES: tuple[Size, ...] = ((640, 480), (1280, 720))
@@ -59,7 +59,7 @@ def bench(
     about = machine(settings)
     print_head(about, settings, plan)
     store = ModelStore()
-    pipeline = Pipeline(settings, store)
+    pipeline = Matcher(settings, store)
     findings = Findings()
     line = LiveLine()
     for measure in parts(pipeline, settings, store, plan, line.draw):
@@ -80,7 +80,7 @@ def bench(
 
 
 def parts(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     settings: Settings,
     store: ModelStore,
     plan: Plan,
@@ -105,7 +105,7 @@ def parts(
 
 
 def node_or_why_not(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     settings: Settings,
     size: Size,
     plan: Plan,

@@ -14,7 +14,7 @@ from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size, stage_names
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Settings
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.models.store import ModelStore
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 
@@ -31,7 +31,7 @@ Laps = Mapping[str, Sequence[Lap[Attempt]]]
 class Comparison:
     """All that find the demo photo, one way or another."""
 
-    def __init__(self, pipeline: Pipeline, settings: Settings, store: ModelStore) -> None:
+    def __init__(self, pipeline: Matcher, settings: Settings, store: ModelStore) -> None:
         """Load the networks that the pipeline does not have."""
         picture = example_photo(DEMO_PHOTO)
         self._box = Box.around(picture)
@@ -74,7 +74,7 @@ class Comparison:
 
 
 def compare(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     settings: Settings,
     store: ModelStore,
     sizes: Sequence[Size],

@@ -7,8 +7,8 @@ from niom_ros.benchmarks.speed.findings import Findings
 from niom_ros.benchmarks.speed.timing import in_turn
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.looks import Clue, Look
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prior import Prior
 from niom_ros.simulation.demo_sketch import demo_sketch
 
 CAMERA_STEP = 1 / 15  # seconds between the two frames of a round
@@ -18,33 +18,31 @@ FIRST, NEXT = 'first frame', 'next frame'
 class Sketching:
     """Looks for the sketch of the demo in two frames of each round."""
 
-    def __init__(self, pipeline: Pipeline, size: Size, rounds: int) -> None:
+    def __init__(self, pipeline: Matcher, size: Size, rounds: int) -> None:
         """Prepare the sketch and the frames."""
         self._pipeline = pipeline
         self._reference = pipeline.prepare(demo_sketch())
         self._views = demo_views(size, 2 * rounds + 2, CAMERA_STEP)
-        self._clue: Clue | None = None
+        self._prior: Prior | None = None
 
     def first(self, number: int) -> Attempt:
         """Look for it without knowing anything."""
         attempt = self._look_at(2 * number, None)
-        outcome = attempt.outcome
-        view = outcome.verdict.reference_to_image
-        self._clue = None if view is None else Clue(self._reference, outcome.way, view)
+        self._prior = Prior.of(self._reference, attempt.outcome)
         return attempt
 
     def next(self, number: int) -> Attempt:
         """Look for it where it was before."""
-        return self._look_at(2 * number + 1, self._clue)
+        return self._look_at(2 * number + 1, self._prior)
 
-    def _look_at(self, number: int, clue: Clue | None) -> Attempt:
-        look = Look(self._views[number].image)
-        (outcome,) = self._pipeline.match_all([self._reference], look, clue=clue)
-        return Attempt(outcome, look.seconds, look)
+    def _look_at(self, number: int, prior: Prior | None) -> Attempt:
+        look = self._pipeline.analyse(self._views[number].image)
+        (outcome,) = self._pipeline.match_all([self._reference], look, prior=prior)
+        return Attempt(outcome, look.times.seconds(), look)
 
 
 def measure_drawing(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     size: Size,
     rounds: int,
     progress: Callable[[str], None] = lambda _: None,

@@ -2,16 +2,18 @@
 
 from niom_ros.benchmarks.speed.views import Attempt
 from niom_ros.core.settings import Options, Weighting
-from niom_ros.matching.looks import Clue, Look
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.match import Approach
+from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
+from niom_ros.matching.strategies.points import Points
 from niom_ros.simulation.virtual_scene import View
 
 
 class FullMatches:
     """Finds a reference in frames by full matches alone: nothing is tracked."""
 
-    def __init__(self, pipeline: Pipeline, reference: Reference, weighting: str) -> None:
+    def __init__(self, pipeline: Matcher, reference: Reference, weighting: str) -> None:
         """Take the reference and a kind of weighting."""
         self._pipeline = pipeline
         self._reference = reference
@@ -24,11 +26,12 @@ class FullMatches:
 
     def find_near(self, view: View) -> Attempt:
         """Find it in a frame in which it was followed to where it truly is."""
-        way = self._options.weighting.kind
-        return self._find(view, Clue(self._reference, way, view.picture_to_image, followed=True))
+        approach = Approach(Points.name, self._options.weighting.kind)
+        prior = Prior(self._reference, approach, view.picture_to_image, followed=True)
+        return self._find(view, prior)
 
-    def _find(self, view: View, clue: Clue | None) -> Attempt:
-        look = Look(view.image)
-        (outcome,) = self._pipeline.match_all([self._reference], look, self._options, clue)
-        self.last = Attempt(outcome, look.seconds, look)
+    def _find(self, view: View, prior: Prior | None) -> Attempt:
+        look = self._pipeline.analyse(view.image)
+        (outcome,) = self._pipeline.match_all([self._reference], look, self._options, prior)
+        self.last = Attempt(outcome, look.times.seconds(), look)
         return self.last

@@ -11,8 +11,7 @@ from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, Size
 from niom_ros.core.settings import Options, Settings, Weighting
-from niom_ros.matching.looks import Look
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo
@@ -24,7 +23,7 @@ SEW = Options(weighting=Weighting(kind='sew'))
 
 
 def measure_growth(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     settings: Settings,
     store: ModelStore,
     size: Size,
@@ -51,7 +50,7 @@ def by_keypoints(
     views, photo = demo_views(size, rounds + 1), example_photo(DEMO_PHOTO)
 
     def stream(count: int) -> Callable[[int], Attempt]:
-        pipeline = Pipeline(replace(settings, max_keypoints=count), store)
+        pipeline = Matcher(replace(settings, max_keypoints=count), store)
         found = FullMatches(pipeline, pipeline.prepare(photo), 'sew')
         return lambda number: found.find(views[number])
 
@@ -74,7 +73,7 @@ def by_keypoints(
 
 
 def by_references(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     size: Size,
     rounds: int,
     progress: Callable[[str], None],
@@ -85,14 +84,16 @@ def by_references(
     references = [pipeline.prepare(photo) for photo in eight_photos()[: max(counts)]]
 
     def all_of(chosen: Sequence[Reference]) -> Callable[[int], None]:
-        return lambda number: ignore(pipeline.match_all(chosen, Look(views[number].image), SEW))
+        return lambda number: ignore(
+            pipeline.match_all(chosen, pipeline.analyse(views[number].image), SEW)
+        )
 
     tasks = {f'{count} references': all_of(references[:count]) for count in counts}
     return grown('references', counts, in_turn(tasks, rounds, progress=progress), rounds)
 
 
 def by_objects(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     settings: Settings,
     store: ModelStore,
     size: Size,
@@ -101,12 +102,12 @@ def by_objects(
     grids: Mapping[int, tuple[int, int]] = CUPS,
 ) -> Findings:
     """Detect several cups and their heat: in closed form as ours, and by autograd."""
-    gradients = Pipeline(replace(settings, cam='gradcam'), store)
+    gradients = Matcher(replace(settings, cam='gradcam'), store)
     images = {count: cups(size, *grid) for count, grid in grids.items()}
-    seen = [len(pipeline.scene_of(Look(image)).objects) for image in images.values()]
+    seen = [len(pipeline.analyse(image).scene.objects) for image in images.values()]
 
-    def detect(by: Pipeline, image: np.ndarray) -> Callable[[int], None]:
-        return lambda _: ignore(by.scene_of(Look(image)))
+    def detect(by: Matcher, image: np.ndarray) -> Callable[[int], None]:
+        return lambda _: ignore(by.analyse(image).scene)
 
     ways = {'objects': pipeline, 'objects_by_gradients': gradients}
     tasks = {

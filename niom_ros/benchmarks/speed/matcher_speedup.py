@@ -8,7 +8,7 @@ from niom_ros.benchmarks.speed.published_lightglue import PublishedLightGlue
 from niom_ros.benchmarks.speed.views import Attempt, Stopwatch
 from niom_ros.core.settings import choose_device, Settings
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 
@@ -36,11 +36,10 @@ class EagerMatcher:
         """Match what the stream matched last."""
         attempt = self._stream.last
         assert attempt is not None and attempt.look is not None
-        assert attempt.look.features is not None
         watch = Stopwatch()
         found = self._matcher.match(self._reference.features, attempt.look.features)
         watch.done('match')
-        return Attempt(MatchOutcome(attempt.outcome.verdict, found), watch.seconds)
+        return Attempt(Match(attempt.outcome.verdict, found), watch.seconds)
 
 
 def agreement(first: Correspondences, second: Correspondences) -> float:

@@ -29,7 +29,7 @@ from niom_ros.benchmarks.speed.timing import in_turn, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Settings
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.msg import Homography, MatchResult
 from niom_ros.nodes.private_network import client_node, running, use_private_network
 from niom_ros.nodes.ros_messages import rgb_to_message
@@ -242,7 +242,7 @@ def node_on_the_bench(settings: Settings) -> Iterator[NodeOnTheBench]:
 
 
 def measure_node(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     settings: Settings,
     size: Size,
     rounds: int,

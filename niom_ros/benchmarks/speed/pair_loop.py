@@ -7,8 +7,7 @@ import numpy as np
 from niom_ros.benchmarks.speed.views import Attempt, OF_REFERENCE, Stopwatch
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, Settings, Weighting
-from niom_ros.matching.looks import Look
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.heat_maps import Frame, HeatMap
@@ -22,28 +21,37 @@ class PairLoop:
 
     def __init__(self, settings: Settings, store: ModelStore, picture: np.ndarray) -> None:
         """Load the networks; the picture is the first image of all pairs."""
-        self._pipeline = Pipeline(replace(settings, cam='gradcam'), store)
+        self._matcher = Matcher(replace(settings, cam='gradcam'), store)
         self._picture = picture
         self._options = Options(weighting=Weighting(kind='sew'))
 
     def find(self, view: View) -> Attempt:
         """Find the first image in the second."""
         watch = Stopwatch()
-        sides = Look(self._picture), Look(view.image)
-        for whose, look in zip((OF_REFERENCE, ''), sides, strict=True):
-            self._pipeline.features_of(look)
+        sides = []
+        for whose, picture in ((OF_REFERENCE, self._picture), ('', view.image)):
+            side = self._matcher.analyse(picture)
+            side.features  # noqa: B018, computed now
             watch.done(f'extract{whose}')
-            seen = self._pipeline.scene_of(look)
+            seen = side.scene
             watch.done(f'detect{whose}')
-            look.scene = with_pictures(seen)
+            sides.append(side.with_scene(with_pictures(seen)))
             watch.done(f'heat pictures{whose}')
         first, second = sides
-        features, box = self._pipeline.features_of(first), Box.around(self._picture)
-        scene = self._pipeline.scene_of(first).at(features.keypoints)
-        reference = Reference(self._picture, features, scene, box, box.area, 1.0, False, 1.0)
-        already = dict(second.seconds)
-        (outcome,) = self._pipeline.match_all([reference], second, self._options)
-        later = {name: s for name, s in second.seconds.items() if name not in already}
+        box = Box.around(self._picture)
+        reference = Reference(
+            image=self._picture,
+            features=first.features,
+            scene=first.scene.at(first.features.keypoints),
+            box=box,
+            counting_area=box.area,
+            matchability=1.0,
+            drawing=False,
+            kind_confidence=1.0,
+        )
+        already = second.times.seconds()
+        (outcome,) = self._matcher.match_all([reference], second, self._options)
+        later = {name: s for name, s in second.times.seconds().items() if name not in already}
         return Attempt(outcome, watch.seconds | later, second)
 
 

@@ -17,7 +17,7 @@ from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.extractors.aliked import THRESHOLD
 from niom_ros.matching.features import Extractor, Features
 from niom_ros.matching.geometry import locate
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.match import Match
 from niom_ros.models.store import ModelStore
 from niom_ros.simulation.virtual_scene import View
 
@@ -36,7 +36,7 @@ class Method(Protocol):
     def see(self, pixels: np.ndarray) -> Any:
         """Return the keypoints of an RGB image."""
 
-    def match(self, reference: Any, image: Any) -> MatchOutcome:
+    def match(self, reference: Any, image: Any) -> Match:
         """Find the reference in the image."""
 
 
@@ -51,13 +51,13 @@ class NetworkMethod:
         self._matcher = matcher
         self._calibration = calibration_of(name)
 
-    def match(self, reference: Features, image: Features) -> MatchOutcome:
+    def match(self, reference: Features, image: Features) -> Match:
         """Find the reference in the image."""
         correspondences = self._matcher.match(reference, image)
         box = Box(0, 0, reference.width, reference.height)
         image_box = Box(0, 0, image.width, image.height)
         verdict = locate(correspondences, box, box.area, image_box, Limits(), self._calibration)
-        return MatchOutcome(verdict, correspondences, len(image))
+        return Match(verdict, correspondences, len(image))
 
 
 class PublishedAliked:

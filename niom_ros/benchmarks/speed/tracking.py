@@ -14,7 +14,7 @@ from niom_ros.benchmarks.speed.views import demo_views, named, Size
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, StreamOptions, Weighting
 from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.references.given import GivenReference, NamedReference
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 from niom_ros.stream.stream import Stream
@@ -28,7 +28,7 @@ FAR, GUIDED = 'full match from afar', 'the same guided by the track'
 class Following:
     """A photo that a full match found, and is tracked from then on."""
 
-    def __init__(self, pipeline: Pipeline, views: list[View], picture: np.ndarray) -> None:
+    def __init__(self, pipeline: Matcher, views: list[View], picture: np.ndarray) -> None:
         """Find it in the first view."""
         self._views = views
         self._box = Box.around(picture)
@@ -74,7 +74,7 @@ def from_afar(view: View) -> View:
 
 
 def measure_tracking(
-    pipeline: Pipeline,
+    pipeline: Matcher,
     size: Size,
     rounds: int,
     progress: Callable[[str], None] = lambda _: None,

@@ -6,8 +6,8 @@ import time
 
 from niom_ros.core.boxes import Box
 from niom_ros.matching.geometry import corner_error
-from niom_ros.matching.looks import Look
-from niom_ros.matching.outcomes import MatchOutcome
+from niom_ros.matching.image_analysis import ImageAnalysis
+from niom_ros.matching.match import Match
 from niom_ros.simulation.virtual_scene import (
     DEMO_PHOTO,
     DEMO_SURROUNDINGS,
@@ -46,9 +46,9 @@ def demo_views(size: Size, count: int, step: float = STEP) -> list[View]:
 class Attempt:
     """What somebody made of a view, and what each stage of that took."""
 
-    outcome: MatchOutcome
+    outcome: Match
     stages: dict[str, float]  # seconds
-    look: Look | None = None  # what our networks saw
+    look: ImageAnalysis | None = None  # what our networks saw
 
     def is_right(self, view: View, reference_box: Box) -> bool:
         """Tell whether the reference was found where it truly is."""

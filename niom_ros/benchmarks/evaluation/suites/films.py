@@ -16,7 +16,7 @@ from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import StreamOptions
 from niom_ros.images.decoding import read_image
-from niom_ros.matching.pipeline import Pipeline
+from niom_ros.matching.matcher import Matcher
 from niom_ros.references.given import NamedReference
 from niom_ros.simulation.virtual_scene import VirtualScene
 from niom_ros.stream.answers import Answer
@@ -109,7 +109,7 @@ class SlowMatches:
 
 def play(
     shots: Iterable[Shot],
-    pipeline: Pipeline,
+    pipeline: Matcher,
     reference: NamedReference,
     options: StreamOptions,
     tell: Callable[[Shot, Answer], object] = lambda shot, answer: None,

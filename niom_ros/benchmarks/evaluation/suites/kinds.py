@@ -169,7 +169,7 @@ class KindsBenchmark(Benchmark):
                 (self.name, self.judge, photo.name), lambda: judge.detect(photo.pixels)
             )
         else:
-            seen = workbench.pipeline(method).scene_of(workbench.look(method, photo)).objects
+            seen = workbench.look(method, photo).scene.objects
         height, width = photo.pixels.shape[:2]
         return [o.area.within(width, height) for o in seen if o.label == case.group]
 

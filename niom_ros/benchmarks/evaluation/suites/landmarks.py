@@ -213,7 +213,7 @@ def carried(
     """Return where the points of the reference end in the image: N x 2; NaN: nowhere."""
     evidence = answer.evidence
     # Without checks it is a view that no camera has: a part would be behind the camera.
-    if evidence.reference_to_image is None or not evidence.checks:
+    if evidence.reference_to_image is None or evidence.checks is None:
         return np.full((len(case.reference.points), 2), np.nan)
     points = tuple(
         Landmark(point.name, *place)

@@ -223,15 +223,14 @@ def pictures(case: PairingCase) -> tuple[Picture, Picture]:
 def choose(case: PairingCase, method: Method, workbench: Workbench) -> Choice:
     """Let a method choose an object of each scene, with what the pipeline itself uses."""
     first, second = pictures(case)
-    pipeline = workbench.pipeline(method)
     reference, look = workbench.reference(method, first), workbench.look(method, second)
-    scenes = reference.scene, pipeline.scene_of(look)
+    scenes = reference.scene, look.scene
     listed = read_voc(case.reference), read_voc(case.image)
     if method.options.pairing.by == 'none':
         one, other = (surest_of(scene.objects) for scene in scenes)
         surest = None if one is None or other is None else (one, other)
         return Choice(scenes, listed, surest, 'nothing: the surest object of each side')
-    paired = pipeline.pair(reference, look, method.options)
+    paired = look.paired_with(reference.scene, method.options.pairing)
     first_pair = next(((pair.reference_object, pair.image_object) for pair in paired.pairs), None)
     return Choice(scenes, listed, first_pair, paired.how)
 

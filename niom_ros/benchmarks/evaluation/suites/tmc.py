@@ -287,7 +287,7 @@ def features_of(
         )
         return seen, seen
     return (
-        workbench.pipeline(method).features_of(workbench.look(method, picture)),
+        workbench.look(method, picture).features,
         workbench.reference(method, picture).features,
     )
 

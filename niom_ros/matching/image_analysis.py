@@ -1,0 +1,176 @@
+"""What the networks see in one image: each part is computed when somebody first asks for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from niom_ros.core.boxes import Box
+from niom_ros.core.settings import Pairing
+from niom_ros.drawings.edges import Edges
+from niom_ros.matching.features import Features
+from niom_ros.matching.perception import Perception
+from niom_ros.matching.stage_times import StageTimes
+from niom_ros.semantics.pairing import PairedObjects
+from niom_ros.semantics.scene import Scene
+
+Value = TypeVar('Value')
+
+
+class Once(Generic[Value]):
+    """A value that is computed by the first thread that asks; others wait for it."""
+
+    def __init__(self, compute: Callable[[], Value]) -> None:
+        """Remember how to compute it."""
+        self._compute = compute
+        self._value: Value | None = None
+        self._lock = Lock()
+
+    def get(self) -> Value:
+        """Return the value; if computing it fails, the next one who asks tries again."""
+        with self._lock:
+            if self._value is None:
+                self._value = self._compute()
+            return self._value
+
+    @property
+    def known(self) -> Value | None:
+        """Return the value if it is there already."""
+        return self._value
+
+    def offer(self, value: Value) -> None:
+        """Take a value unless there is one already."""
+        with self._lock:
+            if self._value is None:
+                self._value = value
+
+    def forget(self) -> None:
+        """Drop the value: it is computed again when somebody asks."""
+        with self._lock:
+            self._value = None
+
+
+@dataclass(frozen=True)
+class KnownScene:
+    """The objects of an image, and how they came to be known."""
+
+    scene: Scene
+    detected: bool  # in this image; otherwise they were carried over from one before
+
+
+class ImageAnalysis:
+    """One RGB image and what is known of it. Safe to use from several threads."""
+
+    def __init__(
+        self, image: np.ndarray, perception: Perception, most_keypoints: int | None = None
+    ) -> None:
+        """Take the image; `most_keypoints` are matched, None: all that the extractor finds."""
+        self.image = image
+        self.most_keypoints = most_keypoints
+        self.part: Box | None = None  # in which keypoints are sought; None: the whole image
+        self.times = StageTimes()
+        self._perception = perception
+        self._features = Once(self._extract)
+        self._scene = Once(self._detect)
+        self._edges = Once(self._find_edges)
+
+    @property
+    def whole(self) -> Box:
+        """Return the outline of the image."""
+        return Box.around(self.image)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return where in the image the part begins."""
+        return (0, 0) if self.part is None else (self.part.left, self.part.top)
+
+    @property
+    def features(self) -> Features:
+        """Return the keypoints and descriptors of the part, in its pixels."""
+        return self._features.get()
+
+    @property
+    def scene(self) -> Scene:
+        """Return the objects of the image."""
+        return self._scene.get().scene
+
+    @property
+    def edges(self) -> Edges:
+        """Return the edges of the image."""
+        return self._edges.get()
+
+    def features_and_scene(self) -> tuple[Features, Scene]:
+        """Return both; if neither is known, detector and extractor work side by side."""
+        if self.has_features or self.has_scene:
+            return self.features, self.scene
+        self.times.expect('extract', 'detect')  # in this order, whichever ends first
+        scene = self._perception.beside(lambda: self.scene)
+        return self.features, scene.result()
+
+    def paired_with(self, reference: Scene, pairing: Pairing) -> PairedObjects:
+        """Pair the objects of a reference with those of the image."""
+        scene = self.scene
+        with self.times.timed('pair'):
+            return self._perception.pair(reference, scene, pairing)
+
+    @property
+    def has_features(self) -> bool:
+        """Tell whether the features were computed already."""
+        return self._features.known is not None
+
+    @property
+    def has_scene(self) -> bool:
+        """Tell whether the objects are known already."""
+        return self._scene.known is not None
+
+    @property
+    def has_edges(self) -> bool:
+        """Tell whether the edges were computed already."""
+        return self._edges.known is not None
+
+    @property
+    def scene_was_detected(self) -> bool:
+        """Tell whether objects were detected in this very image."""
+        known = self._scene.known
+        return known is not None and known.detected
+
+    def carry_over(self, scene: Scene) -> None:
+        """Take the objects of an image before for those of this one, unless they are known."""
+        self._scene.offer(KnownScene(scene, detected=False))
+
+    def forget_edges(self) -> None:
+        """Free the memory of the edges, 50 MB: they are quickly found again."""
+        self._edges.forget()
+
+    def closer(self, part: Box, most_keypoints: int) -> 'ImageAnalysis':
+        """Return a part of the image with keypoints of its own; all else is shared."""
+        closer = ImageAnalysis(self.image, self._perception, most_keypoints)
+        closer.part, closer.times = part, self.times
+        closer._scene, closer._edges = self._scene, self._edges
+        return closer
+
+    def with_scene(self, scene: Scene) -> 'ImageAnalysis':
+        """Return the image with other objects in it; all else is shared."""
+        changed = ImageAnalysis(self.image, self._perception, self.most_keypoints)
+        changed.part, changed.times = self.part, self.times
+        changed._features, changed._edges = self._features, self._edges
+        changed._scene.offer(KnownScene(scene, detected=self.scene_was_detected))
+        return changed
+
+    def _extract(self) -> Features:
+        with self.times.timed('extract'):
+            pixels = self.image if self.part is None else self.part.part_of(self.image)
+            features = self._perception.extract(pixels)
+            if self.most_keypoints:
+                features = features.strongest(self.most_keypoints)
+            return features
+
+    def _detect(self) -> KnownScene:
+        with self.times.timed('detect'):
+            return KnownScene(self._perception.read_scene(self.image), detected=True)
+
+    def _find_edges(self) -> Edges:
+        with self.times.timed('edges'):
+            return self._perception.find_edges(self.image)

@@ -1,0 +1,128 @@
+"""The result: what is known about one image after looking for a reference in it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from niom_ros.drawings.edges import Edges
+from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.geometry import Evidence, Status, Verdict
+from niom_ros.semantics.pairing import PairedObjects
+from niom_ros.semantics.scene import described_source, Scene
+
+NOT_ASKED_FOR = 'not weighted'
+NO_NEED = 'found without'
+
+
+@dataclass(frozen=True)
+class Approach:
+    """One way to look for a reference: a strategy, and how it weights keypoints."""
+
+    strategy: str  # the name that it is registered under
+    weighting: str = 'none'  # a kind of weighting other than auto
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What the descriptors of one image were multiplied with, and why."""
+
+    values: torch.Tensor | None = None  # N; None: not weighted
+    objects: tuple[int, ...] = ()  # the objects of the scene whose heat was used
+    source: str = ''  # what the weights came from
+    why_none: str = ''  # why there are no weights
+
+    @property
+    def description(self) -> str:
+        """Say what the weights came from, or 'none: ' and why there are none."""
+        return described_source(self.source, self.why_none)
+
+
+@dataclass(frozen=True)
+class Match:
+    """What came of looking for a reference in an image.
+
+    `reference_to_image` is there exactly when `found`; otherwise `status` and `message` say why
+    not. All points are in pixels, pixel centres at whole numbers.
+    """
+
+    verdict: Verdict
+    correspondences: Correspondences = field(default_factory=Correspondences.none)
+    image_keypoints: int = 0
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+    scene: Scene = field(default_factory=Scene)  # the objects of the image, if it was asked
+    paired: PairedObjects = field(default_factory=PairedObjects)
+    weighting: str = 'none'  # that acted; none also if there was nothing to weight by
+    reference_weights: Weights = Weights()
+    image_weights: Weights = Weights()
+    evidence: Evidence | None = None  # for the best view, also if it is not believed
+    edges: Edges | None = None  # of the image, if a drawing was looked for by its ink
+    approach: Approach | None = None  # that this came of
+    locked: int = 0  # images in a row in which it was found close to where it was before
+
+    @property
+    def found(self) -> bool:
+        """Tell whether the reference was found."""
+        return self.verdict.status is Status.OK
+
+    @property
+    def status(self) -> Status:
+        """Return OK, or what kind of reason there is against it."""
+        return self.verdict.status
+
+    @property
+    def message(self) -> str:
+        """Say in one sentence how the match went."""
+        return self.verdict.message
+
+    @property
+    def confidence(self) -> float:
+        """Return how sure the match is, 0 to 1."""
+        return self.verdict.confidence
+
+    @property
+    def reference_to_image(self) -> np.ndarray | None:
+        """Return the homography (3 x 3) from the reference to the image; None: not found."""
+        return self.verdict.reference_to_image
+
+    @property
+    def inliers(self) -> np.ndarray:
+        """Return which of the correspondences agree: M booleans."""
+        return self.verdict.inliers
+
+    @property
+    def strategy(self) -> str:
+        """Return the name of the strategy that this came of, '' if none was asked."""
+        return '' if self.approach is None else self.approach.strategy
+
+    @property
+    def agreement(self) -> tuple[float, int]:
+        """Return a measure of how well the correspondences agree, to compare matches by."""
+        return self.verdict.confidence, int(self.verdict.inliers.sum())
+
+    def with_objects_of(self, other: 'Match') -> 'Match':
+        """Return this match with the objects that another one saw and paired, if it looked."""
+        if not other.scene.source_is_known:
+            return self
+        return replace(self, scene=other.scene, paired=other.paired)
+
+    @classmethod
+    def without_matches(cls, status: Status, message: str) -> 'Match':
+        """Return a match that never came as far as correspondences."""
+        return cls(Verdict(status, message, np.zeros(0, bool)))
+
+
+NOT_TRIED = Match.without_matches(Status.FEW_MATCHES, 'no strategy had anything to go by')
+"""What is known before the first strategy was asked."""
+
+
+def found_without_need(matches: Sequence[Match]) -> list[Match]:
+    """Return matches that say, where nothing was weighted, that there was no need to."""
+    needless = Weights(why_none=NO_NEED)
+    return [
+        replace(match, reference_weights=needless, image_weights=needless)
+        if match.weighting == 'none'
+        else match
+        for match in matches
+    ]

@@ -1,0 +1,114 @@
+"""From a reference and an image to a match: strategies are asked until one finds it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from niom_ros.core.settings import Limits, Options, Settings
+from niom_ros.matching.image_analysis import ImageAnalysis
+from niom_ros.matching.match import Approach, found_without_need, Match, NOT_TRIED
+from niom_ros.matching.perception import Perception
+from niom_ros.matching.preparation import prepare
+from niom_ros.matching.prior import Prior
+from niom_ros.matching.reference import Reference
+from niom_ros.matching.strategies.registry import load_strategies
+from niom_ros.matching.strategies.strategy import Search
+from niom_ros.models.store import ModelStore
+from niom_ros.semantics.scene import Hints
+
+
+class Matcher:
+    """Finds references in images. Holds the networks; safe to use from several threads."""
+
+    def __init__(self, settings: Settings | None = None, store: ModelStore | None = None) -> None:
+        """Load the networks from the model store."""
+        settings = settings or Settings()
+        self.perception = Perception(settings, store or ModelStore())
+        self._strategies = load_strategies(self.perception)
+        self.method = self.perception.method
+        self.detector = settings.detector
+        self.device = self.perception.device.type
+        self.max_keypoints = settings.max_keypoints
+
+    def prepare(
+        self,
+        image: np.ndarray,
+        mask: np.ndarray | None = None,
+        fewest_keypoints: int = Limits.min_inliers,
+        hints: Hints | None = None,
+    ) -> Reference:
+        """Make a reference of an RGB image; where the mask is 0, the image does not count."""
+        return prepare(self.perception, image, mask, fewest_keypoints, hints or Hints())
+
+    def analyse(self, image: np.ndarray, most_keypoints: int | None = None) -> ImageAnalysis:
+        """Return an RGB image as the networks see it; nothing is computed before it is needed."""
+        return ImageAnalysis(image, self.perception, most_keypoints)
+
+    def match(
+        self, reference: Reference, image: np.ndarray, options: Options | None = None
+    ) -> Match:
+        """Find the reference in an RGB image."""
+        return self.match_all([reference], self.analyse(image), options)[0]
+
+    def match_all(
+        self,
+        references: Sequence[Reference],
+        image: ImageAnalysis,
+        options: Options | None = None,
+        prior: Prior | None = None,
+    ) -> list[Match]:
+        """Find each of the references in an image; their stage times are those of all together.
+
+        Each approach has its turn with all references, until one of these is found. In a stream,
+        the approach that found one in the last image is worth trying first.
+        """
+        options = options or Options()
+        if prior is not None and prior.scene is not None:
+            image.carry_over(prior.scene)
+        plans = [self.approaches(reference, options, prior) for reference in references]
+        matches = [NOT_TRIED] * len(references)
+        for turn in range(max(map(len, plans), default=0)):
+            if any(match.found for match in matches):
+                matches = found_without_need(matches)
+                break
+            matches = [
+                self._ask(
+                    Search(
+                        reference=reference,
+                        image=image,
+                        options=options,
+                        approach=plan[turn],
+                        prior=prior if prior and prior.reference is reference else None,
+                        earlier=earlier,
+                        only_reference=len(references) == 1,
+                    )
+                )
+                if turn < len(plan)
+                else earlier
+                for reference, plan, earlier in zip(references, plans, matches, strict=True)
+            ]
+        seconds = image.times.seconds()
+        return [replace(match, stage_seconds=seconds) for match in matches]
+
+    def approaches(
+        self, reference: Reference, options: Options, prior: Prior | None = None
+    ) -> list[Approach]:
+        """Return how to look for a reference: each is tried if those before found nothing."""
+        planned = [
+            Approach(name, weighting)
+            for name, strategy in self._strategies.items()
+            for weighting in strategy.weightings(reference, options)
+        ]
+        return sorted(planned, key=lambda approach: not prior or approach != prior.approach)
+
+    def _ask(self, search: Search) -> Match:
+        """Ask a strategy, and return its match or the earlier one, whichever is to be told."""
+        strategy, earlier = self._strategies[search.approach.strategy], search.earlier
+        later = strategy.find(search)
+        if later is None:
+            return earlier
+        if not strategy.replaces(earlier, later):
+            return earlier.with_objects_of(later)
+        keypoints = max(earlier.image_keypoints, later.image_keypoints)
+        return replace(later, approach=search.approach, image_keypoints=keypoints)

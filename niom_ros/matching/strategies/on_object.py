@@ -1,0 +1,91 @@
+"""Laying a drawing whose label is known onto the object of the image that it is paired with."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Options
+from niom_ros.drawings.tracing import trace_near
+from niom_ros.matching.confidence import calibration_of, INK
+from niom_ros.matching.geometry import Status, Verdict
+from niom_ros.matching.match import Match
+from niom_ros.matching.perception import Perception
+from niom_ros.matching.reference import Reference
+from niom_ros.matching.strategies.ink import judged, shall_be_sought_by_ink
+from niom_ros.matching.strategies.strategy import Search
+from niom_ros.semantics.heat_maps import Area
+
+
+class OnObject:
+    """Says which points belong together, but never that the drawing was found.
+
+    Another object of the kind has other lines: most of these lie on edges where the drawing is
+    laid onto something small and full of texture, which is no answer at all. On the object they
+    say which points belong together, but whether to believe in a view was learnt from views that
+    are better than all others.
+    """
+
+    name: ClassVar[str] = 'on_object'
+    rank: ClassVar[int] = 300
+
+    def __init__(self, perception: Perception) -> None:
+        """Need nothing but the calibration: an image knows its edges and objects."""
+        self.calibration = calibration_of(INK)
+
+    def weightings(self, reference: Reference, options: Options) -> Sequence[str]:
+        """Return that nothing is weighted; it is for labelled drawings alone."""
+        labelled = any(seen.label for seen in reference.scene.objects)
+        return ('none',) if labelled and shall_be_sought_by_ink(reference, options) else ()
+
+    def replaces(self, earlier: Match, later: Match) -> bool:
+        """Tell whether there is such an object: its points say more than those of no view."""
+        return bool(later.paired.pairs)
+
+    def find(self, search: Search) -> Match | None:
+        """Lay the drawing onto the object that it is paired with."""
+        reference, image = search.reference, search.image
+        if reference.strokes is None:
+            return None
+        scene = image.scene
+        paired = image.paired_with(reference.scene, search.options.pairing)
+        if not paired.pairs:
+            nothing = Match.without_matches(Status.LOW_CONFIDENCE, 'no object has a partner')
+            return replace(nothing, scene=scene, paired=paired)
+        pair = paired.pairs[0]
+        seen = scene.objects[pair.image_object]
+        onto = fitting(reference.scene.objects[pair.reference_object].area, seen.area)
+        # As if it had been drawn with the proportions of the object in the image.
+        across, down = onto.diagonal()[:2]
+        stretched, corners = np.diag([across, down, 1]), reference.box.corners()
+        with image.times.timed('trace'):
+            traced = trace_near(
+                reference.strokes.stretched(across, down),
+                warp_points(stretched, corners),
+                image.edges,
+                onto @ np.linalg.inv(stretched),
+            )
+        traced = replace(traced, drawing_to_image=traced.drawing_to_image @ stretched)
+        match = judged(search, reference.strokes, traced, self.calibration)
+        verdict = Verdict(
+            Status.LOW_CONFIDENCE,
+            f'not found; the points are those of the drawing laid onto the {seen.label} in the '
+            'image',
+            match.inliers,
+            checks=match.verdict.checks,
+        )
+        return replace(match, verdict=verdict, scene=scene, paired=paired)
+
+
+def fitting(area: Area, other: Area) -> np.ndarray:
+    """Return the 3 x 3 matrix that moves and stretches a rectangle so that it is another."""
+    across, down = other.width / area.width, other.height / area.height
+    return np.array(
+        [
+            [across, 0, other.left - across * area.left],
+            [0, down, other.top - down * area.top],
+            [0, 0, 1],
+        ]
+    )

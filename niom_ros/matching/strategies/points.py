@@ -1,0 +1,219 @@
+"""Finding a reference by its keypoints, weighted by what the objects are, or not at all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+import math
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from niom_ros.core.boxes import Box
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Options, Weighting
+from niom_ros.matching.confidence import calibration_of
+from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.features import Features
+from niom_ros.matching.geometry import in_front, locate, Status
+from niom_ros.matching.image_analysis import ImageAnalysis
+from niom_ros.matching.match import Match
+from niom_ros.matching.matches import Side
+from niom_ros.matching.perception import Perception
+from niom_ros.matching.reference import Reference
+from niom_ros.matching.strategies.ink import shall_be_sought_by_ink
+from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search
+from niom_ros.matching.weighting import AUTO, NONE, SEW, weighted, weights_for, WeightsOfBoth
+from niom_ros.semantics.pairing import PairedObjects
+from niom_ros.semantics.scene import Scene
+
+
+@dataclass(frozen=True)
+class CloserLookParameters:
+    """Where to look, and how closely, when it is known about where the reference is."""
+
+    margin: float = 0.1  # of an expected outline's width and height, around it
+    least_margin: float = 16.0  # pixels
+    smallest_part: int = 64  # pixels in each direction: in less there is hardly anything to match
+    largest_part: float = 0.8  # of the image: more than that is as good as all
+    keypoint_steps: tuple[float, ...] = (0.125, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the most
+    fewest_keypoints: int = 256  # worth matching
+
+
+DEFAULTS = CloserLookParameters()
+
+
+class Points:
+    """Matches keypoints, and believes the homography that enough of them agree with.
+
+    Weights cost matches where both sides show the same object, and help where they are only
+    alike: so 'auto' weights nothing first, and tries again with weights if that finds nothing.
+    """
+
+    name: ClassVar[str] = 'points'
+    rank: ClassVar[int] = 100
+
+    def __init__(self, perception: Perception) -> None:
+        """Take the networks."""
+        self.calibration = calibration_of(perception.method)
+        self._perception = perception
+        self._matcher = perception.keypoint_matcher
+
+    def weightings(self, reference: Reference, options: Options) -> Sequence[str]:
+        """Return what to try: a drawing is sought by its ink before any weights help it."""
+        kind = options.weighting.kind
+        if not shall_be_sought_by_ink(reference, options):
+            return (NONE, SEW) if kind == AUTO else (kind,)
+        if options.drawing_search == 'ink':
+            return ()
+        return (NONE,) if kind == AUTO else (kind,)
+
+    def replaces(self, earlier: Match, later: Match) -> bool:
+        """Tell whether it is at least as sure."""
+        return is_at_least_as_sure(earlier, later)
+
+    def find(self, search: Search) -> Match | None:
+        """Match keypoints; where the reference was followed to first, if that is known."""
+        return self._find_nearby(search) or self._find_in(search, search.image)
+
+    def _find_nearby(self, search: Search) -> Match | None:
+        """Find a reference around where it was followed to; None: not found there.
+
+        Less of the image is looked at, but that more closely. Now and then the whole image has
+        its turn anyway.
+        """
+        prior, image = search.own_prior, search.image
+        if prior is None or not prior.followed or not prior.is_fresh or not search.only_reference:
+            return None
+        part = part_around(prior.reference_to_image, search.reference.box, image.whole)
+        if part is None:
+            return None
+        most = image.most_keypoints or self._perception.settings.max_keypoints
+        share = math.sqrt(part.area / image.whole.area)
+        match = self._find_in(search, image.closer(part, keypoint_step(most, most * share)))
+        found = match.reference_to_image
+        if found is None or not prior.is_close_to(found):
+            return None  # one of the two is wrong: the whole image tells which
+        return replace(match, locked=prior.locked + 1)
+
+    def _find_in(self, search: Search, image: ImageAnalysis) -> Match:
+        """Find the reference by the keypoints of an image, or of a part of it."""
+        reference, options = search.reference, search.options
+        if image.most_keypoints:
+            reference = reference.with_most(image.most_keypoints)
+        weighting = replace(options.weighting, kind=search.approach.weighting)
+        if weighting.range is None:
+            weighting = replace(weighting, range=self._perception.extractor.weight_range)
+        scene, paired = Scene(), PairedObjects()
+        if weighting.kind == NONE:
+            features = image.features
+        else:
+            features, scene = image.features_and_scene()
+            paired = image.paired_with(reference.scene, options.pairing)
+        if len(features) < 4:
+            message = (
+                f'the image has only {len(features)} distinct points: '
+                'check light, focus, lens cap and image size'
+            )
+            nothing = Match.without_matches(Status.NO_KEYPOINTS, message)
+            return replace(nothing, image_keypoints=len(features))
+        heated = scene.at(features.keypoints + features.keypoints.new_tensor(image.place))
+        weights = weights_for(reference.scene, heated, paired, weighting)
+        tried_without = search.earlier.approach == replace(search.approach, weighting=NONE)
+        if tried_without and weights.of_image.values is None:  # it would be the same again
+            return replace(
+                search.earlier, scene=scene, paired=paired, image_weights=weights.of_image
+            )
+        with image.times.timed('match'):
+            correspondences = self._matched(
+                reference, features, weights, weighting, options.limits.score_threshold
+            ).moved_in_image(*image.place)
+        with image.times.timed('verify'):
+            verdict = locate(
+                correspondences,
+                reference.box,
+                reference.counting_area,
+                image.whole,
+                options.limits,
+                self.calibration,
+            )
+        return Match(
+            verdict=verdict,
+            correspondences=correspondences,
+            image_keypoints=len(features),
+            scene=scene,
+            paired=paired,
+            weighting=weighting.kind if weights.act else NONE,
+            reference_weights=weights.of_reference,
+            image_weights=weights.of_image,
+        )
+
+    def _matched(
+        self,
+        reference: Reference,
+        image: Features,
+        weights: WeightsOfBoth,
+        weighting: Weighting,
+        score_threshold: float,
+    ) -> Correspondences:
+        """Return which keypoints belong together."""
+        if not len(reference.features) or not len(image):
+            return Correspondences.none()
+        of_reference, of_image = weights.of_reference, weights.of_image
+        # The weights of a reference follow from which of its objects count, and from how.
+        matches = self._matcher.match(
+            reference.sides.once(
+                (of_reference.objects, weighting) if of_reference.values is not None else None,
+                lambda: self._side(reference.features, of_reference.values, weighting.stage),
+            ),
+            self._side(image, of_image.values, weighting.stage),
+            score_threshold,
+        )
+        return Correspondences(
+            reference_points=reference.features.keypoints[matches.reference_index].cpu().numpy(),
+            image_points=image.keypoints[matches.image_index].cpu().numpy(),
+            scores=matches.scores.cpu().numpy(),
+            reference_weights=chosen(of_reference.values, matches.reference_index),
+            image_weights=chosen(of_image.values, matches.image_index),
+        )
+
+    def _side(self, features: Features, weights: torch.Tensor | None, stage: str) -> Side:
+        """Return what the keypoint matcher makes of one side, weighted at some stage."""
+        if weights is not None and stage == 'before':
+            features = times(features, weights)
+        projected = self._matcher.project(features)
+        if weights is not None and stage == 'after':
+            projected = times(projected, weights)
+        return self._matcher.prepare(projected)
+
+
+def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | None:
+    """Return the part of an image around a reference; None: there is hardly any, or no less."""
+    if not in_front(reference_to_image, box):
+        return None
+    corners = warp_points(reference_to_image, box.corners())
+    least, most = corners.min(axis=0), corners.max(axis=0)
+    margin = np.maximum(DEFAULTS.margin * (most - least), DEFAULTS.least_margin)
+    edges = np.concatenate([np.floor(least - margin), np.ceil(most + margin)])
+    left, top, right, bottom = edges.clip(0, [whole.width, whole.height] * 2).astype(int).tolist()
+    part = Box(left, top, right - left, bottom - top)
+    too_small = min(part.width, part.height) < DEFAULTS.smallest_part
+    if too_small or part.area > DEFAULTS.largest_part * whole.area:
+        return None
+    return part
+
+
+def keypoint_step(most: int, wanted: float) -> int:
+    """Return how many of at most so many keypoints to take: a few sizes are prepared for."""
+    steps = (round(most * step) for step in DEFAULTS.keypoint_steps)
+    least = max(wanted, DEFAULTS.fewest_keypoints)
+    return next((step for step in steps if step >= least), most)
+
+
+def times(features: Features, weights: torch.Tensor) -> Features:
+    """Return features with their descriptors multiplied with the weights."""
+    return replace(features, descriptors=weighted(features.descriptors, weights))
+
+
+def chosen(weights: torch.Tensor | None, index: torch.Tensor) -> np.ndarray | None:
+    """Return the weights of the matched keypoints."""
+    return None if weights is None else weights[index].float().cpu().numpy()
