@@ -293,8 +293,8 @@ def test_only_what_is_chosen_is_imported():
     script = (
         'import sys\n'
         'from niom_ros.core.settings import Settings\n'
-        'from niom_ros.matching.pipeline import Pipeline\n'
-        'Pipeline(Settings(device="cpu"))\n'
+        'from niom_ros.matching.matcher import Matcher\n'
+        'Matcher(Settings(device="cpu"))\n'
         'print(*(name for name in sys.modules if ".extractors." in name or ".detectors." in name))'
     )
     finished = subprocess.run(

@@ -33,10 +33,10 @@ class Stream:
         view = self.scene.view(seconds, frame=round(30 * seconds))
         image = view.image if image is None else image
         tracked = Tracked(seconds, found(view.picture_to_image), revision=of)
-        clue = self.recollection.clue(
+        prior = self.recollection.prior(
             [self.named], tracked if followed else None, seconds, image.shape, INTERVAL
         )
-        answer = find_best(self.pipeline, [self.named], image, OPTIONS, clue=clue)
+        answer = find_best(self.pipeline, [self.named], image, OPTIONS, prior=prior)
         self.recollection.note(answer, seconds)
         return answer
 

@@ -217,11 +217,11 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_drawing_that_was_found_is_looked_for_where_it_was(
     pipeline: Matcher, scene: VirtualScene, named: NamedReference, searches: list[str]
 ) -> None:
-    clue = None
+    prior = None
     for frame, seconds in enumerate((8.0, 8.1, 8.2)):
         view = scene.view(seconds, frame)
-        found = find_best(pipeline, [named], view.image, StreamOptions(), clue=clue)
-        clue = found.clue
+        found = find_best(pipeline, [named], view.image, StreamOptions(), prior=prior)
+        prior = found.prior
         verdict = found.match.verdict
         assert verdict.status is Status.OK, verdict.message
         box = named.reference.box
@@ -238,7 +238,7 @@ def test_where_it_was_is_known_in_the_upright_image(
     turned = np.rot90(view.image, degrees // 90).copy()
     options = StreamOptions(rotation=degrees)
     first = find_best(pipeline, [named], turned, options)
-    again = find_best(pipeline, [named], turned, options, clue=first.clue)
+    again = find_best(pipeline, [named], turned, options, prior=first.prior)
     assert first.match.verdict.status is again.match.verdict.status is Status.OK
     assert searches == ['trace', 'trace_near']
 
@@ -284,7 +284,7 @@ def test_a_prior_does_not_make_a_drawing_be_found_where_it_is_not(
 
 def test_a_frame_without_it_gives_no_clue(pipeline: Matcher, named: NamedReference) -> None:
     image = np.full((480, 640, 3), 128, np.uint8)
-    assert find_best(pipeline, [named], image, StreamOptions()).clue is None
+    assert find_best(pipeline, [named], image, StreamOptions()).prior is None
 
 
 @pytest.mark.parametrize('first', [BY_INK, BY_WEIGHTED_POINTS], ids=['ink', 'sew'])
