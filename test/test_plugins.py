@@ -96,8 +96,26 @@ def test_niom_match_finds_the_cup_with_plug_ins_of_others(with_label, files, sce
     assert min(result['image_weights']) == pytest.approx(0.7)
 
 
+def test_a_strategy_of_others_is_asked_where_it_is_named(with_acme, coffee, tmp_path):
+    reference, image = tmp_path / 'part.png', tmp_path / 'whole.png'
+    cv2.imwrite(str(reference), coffee[100:300, 200:450, ::-1])
+    cv2.imwrite(str(image), coffee[..., ::-1])
+    quick = ('--max-keypoints', '512', '--detector', 'none')
+    finished = niom('match', reference, image, *quick, '--extra-strategies', 'acme-template')
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.startswith('OK: an exact copy was found')
+    finished = niom('match', reference, image, *quick)
+    assert finished.returncode == 0, finished.stderr
+    assert 'recognised points agree' in finished.stdout
+
+
 def test_the_node_finds_the_cup_with_plug_ins_of_others(with_label, coffee, scene, tmp_path):
-    names = {'extractor': 'acme-sift', 'matcher': 'acme-closest', 'detector': 'acme-middle'}
+    names = {
+        'extractor': 'acme-sift',
+        'matcher': 'acme-closest',
+        'detector': 'acme-middle',
+        'extra_strategies': 'acme-template',
+    }
     chosen = [word for name in names for word in ('-p', f'{name}:={names[name]}')]
     with (
         ros_network() as node,
@@ -107,6 +125,8 @@ def test_the_node_finds_the_cup_with_plug_ins_of_others(with_label, coffee, scen
         bench.wait_until_connected()
         answer = bench.set_reference(id='cup', image=rgb_to_message(coffee, Header()))
         assert answer.success, answer.message
+        copy = bench.result_of(rgb_to_message(coffee, Header()))
+        assert copy.status_message == 'an exact copy was found'
         view = scene.view(8.0, 0)
         result = bench.result_of(rgb_to_message(view.image, Header()))
         assert result.homography.status == Homography.OK, result.status_message
@@ -155,6 +175,11 @@ REFUSED = [
     ),
     (['--label-embedder', 'open_clip'], 'set clip_path'),
     (['--detector', 'acme-middle', '--detector-path', 'a.pt'], 'detector_path is set'),
+    (['--extra-strategies', 'nobody'], "unknown strategy 'nobody': use one of points, ink"),
+    (
+        ['--extra-strategies', 'acme-no-strategy'],
+        'cannot be loaded (TypeError: load returned a NoneType, which is no Strategy)',
+    ),
 ]
 # All in one process, because each would import torch again.
 REFUSALS_SCRIPT = """
@@ -229,6 +254,8 @@ def test_niom_plugins_lists_all_and_says_what_is_broken(with_acme):
         ('matcher', 'acme-closest'),
         ('detector', 'acme-middle'),
         ('label_embedder', 'acme-letters'),
+        ('strategy', 'acme-template'),
+        ('strategy', 'acme-no-strategy'),
     }
     assert ours <= listed
     assert 'Acme, for our customers    acme-niom 1.2  sees one thing' in finished.stdout

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from niom_ros.core.plugins import STRATEGIES
 from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.checks import Checks
 from niom_ros.matching.correspondences import Correspondences
@@ -21,8 +22,8 @@ from niom_ros.matching.perception import Perception
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.ink import InkChecks
-from niom_ros.matching.strategies.registry import STRATEGIES
-from niom_ros.matching.strategies.strategy import Search
+from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
+from niom_ros.models.store import ModelStore
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 from niom_ros.simulation.virtual_scene import example_photo
@@ -68,18 +69,23 @@ class Tiny:
         return self.always_replaces or later.agreement > earlier.agreement
 
 
+MADE: list[Tiny] = []
+
+
+def make(perception: Perception, store: ModelStore) -> Tiny:
+    MADE.append(Tiny(perception))
+    return MADE[-1]
+
+
+PLUGIN = StrategyPlugin(name='tiny', description='for tests', licence='Apache-2.0', load=make)
+
+
 @pytest.fixture(scope='module')
 def with_tiny() -> Iterator[tuple[Matcher, Tiny]]:
     """Return a matcher that knows one more strategy, registered in one line."""
-    made: list[Tiny] = []
-
-    def make(perception: Perception) -> Tiny:
-        made.append(Tiny(perception))
-        return made[0]
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(STRATEGIES, 'tiny', make)
-        yield Matcher(SETTINGS), made[0]
+        patch.setitem(STRATEGIES.built_in, 'tiny', 'test_strategies:PLUGIN')
+        yield Matcher(SETTINGS), MADE[-1]
 
 
 @pytest.fixture
@@ -143,7 +149,6 @@ def test_ranks_and_what_applies_decide_on_the_order(
     tiny.applies = False
     assert matcher.approaches(cup, Options(), prior) == last[:2]
     monkeypatch.setattr(Tiny, 'rank', 50)
-    monkeypatch.setitem(STRATEGIES, 'tiny', Tiny)
     assert Matcher(SETTINGS).approaches(cup, Options())[0] == Approach('tiny')
 
 

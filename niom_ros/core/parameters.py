@@ -157,6 +157,11 @@ NETWORK_PARAMETERS = (
         choices=LABEL_EMBEDDERS.names,
     ),
     Parameter(
+        'extra_strategies',
+        Settings.extra_strategies,
+        'Strategies of plug-ins to try besides the built-in ones, separated by commas.',
+    ),
+    Parameter(
         'clip_path',
         Settings.clip_path,
         'open_clip checkpoint that compares labels; empty: use tables and MiniLM.',

@@ -164,4 +164,13 @@ LABEL_EMBEDDERS = Registry(
         'open_clip': 'niom_ros.semantics.embedders.open_clip:PLUGIN',
     },
 )
-REGISTRIES = (EXTRACTORS, MATCHERS, DETECTORS, LABEL_EMBEDDERS)
+STRATEGIES = Registry(
+    'strategy',
+    'niom_ros.strategies',
+    {
+        'points': 'niom_ros.matching.strategies.points:PLUGIN',
+        'ink': 'niom_ros.matching.strategies.ink:PLUGIN',
+        'on_object': 'niom_ros.matching.strategies.on_object:PLUGIN',
+    },
+)
+REGISTRIES = (EXTRACTORS, MATCHERS, DETECTORS, LABEL_EMBEDDERS, STRATEGIES)

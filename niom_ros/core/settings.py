@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from niom_ros.core.errors import UserError
-from niom_ros.core.plugins import DETECTORS, EXTRACTORS, LABEL_EMBEDDERS, MATCHERS
+from niom_ros.core.plugins import DETECTORS, EXTRACTORS, LABEL_EMBEDDERS, MATCHERS, STRATEGIES
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +50,7 @@ class Settings:
     gate_heat: bool = True  # cut each heat map off at its object's box
     fallback: str = 'none'  # where weights come from when nothing is detected
     label_embedder: str = 'auto'  # open_clip where there is a clip_path, else tables
+    extra_strategies: str = ''  # of plug-ins, to be asked beside the built-in ones; with commas
     clip_path: str = ''  # an open_clip checkpoint that compares labels
     clip_model: str = 'ViT-B-32'  # its architecture, as open_clip names it
 
@@ -66,10 +67,18 @@ class Settings:
             ('label_embedder', LABEL_EMBEDDERS.names),
         ):
             check_choice(name, getattr(self, name), choices)
+        for name in self.strategies:
+            check_choice('strategy', name, STRATEGIES.names)
         for name in ('max_keypoints', 'max_image_side'):
             if getattr(self, name) < 64:
                 raise SettingsError(f'{name} is {getattr(self, name)}: it must be 64 or more')
         check_share('detector_threshold', self.detector_threshold)
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Return the names of the strategies that are asked."""
+        extra = (name.strip() for name in self.extra_strategies.split(','))
+        return tuple(dict.fromkeys((*STRATEGIES.built_in, *filter(None, extra))))
 
 
 @dataclass(frozen=True)

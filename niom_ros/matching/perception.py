@@ -38,7 +38,7 @@ class Perception:
         self._embedder = LabelEmbedder(settings, store, device)
         self._embedder.prepare()  # so that faults show now
         self._reader = SceneReader(detector, self._embedder, settings.fallback, device)
-        self._store, self._loading = store, Lock()
+        self.store, self._loading = store, Lock()
         self._edge_finder: EdgeFinder | None = None
         self._beside = ThreadPoolExecutor(1, 'detector')
 
@@ -71,7 +71,7 @@ class Perception:
         """Return what finds edges: loaded with the first drawing, for photos need none."""
         with self._loading:
             if self._edge_finder is None:
-                self._edge_finder = EdgeFinder(self._store, self.device)
+                self._edge_finder = EdgeFinder(self.store, self.device)
             return self._edge_finder
 
     def pair(self, reference: Scene, image: Scene, pairing: Pairing) -> PairedObjects:

@@ -30,7 +30,7 @@ class Plugin(Generic[Part]):
     name: str
     description: str  # in one line
     licence: str  # under which it can be used, with its models
-    load: Callable[[Settings, ModelStore, torch.device], Part]
+    load: Callable[..., Part]  # from settings, model store and device; see the subclasses
     models: tuple[Model, ...] = ()  # what it takes from the store
     takes: tuple[str, ...] = ()  # settings that others have no use for, such as detector_path
 

@@ -18,7 +18,7 @@ from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.reference import Reference
-from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search
+from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search, StrategyPlugin
 
 
 @dataclass(frozen=True)
@@ -144,3 +144,11 @@ def with_ink(checks: Checks, traced: Traced, image: ImageAnalysis) -> InkChecks:
     longer_side = max(image.image.shape[:2])
     numbers = checks.as_dict() | of_ink
     return InkChecks(**numbers, corner_uncertainty=numbers['corner_deviation'] / longer_side)
+
+
+PLUGIN = StrategyPlugin(
+    name=Ink.name,
+    description='lays the ink of a drawing along edges',
+    licence='Apache-2.0',
+    load=lambda perception, store: Ink(perception),
+)

@@ -15,7 +15,7 @@ from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.ink import judged, shall_be_sought_by_ink
-from niom_ros.matching.strategies.strategy import Search
+from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
 from niom_ros.semantics.heat_maps import Area
 
 
@@ -89,3 +89,11 @@ def fitting(area: Area, other: Area) -> np.ndarray:
             [0, 0, 1],
         ]
     )
+
+
+PLUGIN = StrategyPlugin(
+    name=OnObject.name,
+    description='lays a labelled drawing onto an object of its kind',
+    licence='Apache-2.0',
+    load=lambda perception, store: OnObject(perception),
+)

@@ -21,7 +21,7 @@ from niom_ros.matching.matches import Side
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.ink import shall_be_sought_by_ink
-from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search
+from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search, StrategyPlugin
 from niom_ros.matching.weighting import AUTO, NONE, SEW, weighted, weights_for, WeightsOfBoth
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
@@ -217,3 +217,11 @@ def times(features: Features, weights: torch.Tensor) -> Features:
 def chosen(weights: torch.Tensor | None, index: torch.Tensor) -> np.ndarray | None:
     """Return the weights of the matched keypoints."""
     return None if weights is None else weights[index].float().cpu().numpy()
+
+
+PLUGIN = StrategyPlugin(
+    name=Points.name,
+    description='matches keypoints, weighted or not',
+    licence='Apache-2.0',
+    load=lambda perception, store: Points(perception),
+)

@@ -1,31 +1,21 @@
-"""Which strategies there are."""
+"""Load the strategies that the settings name."""
 
-from collections.abc import Callable
-from importlib import import_module
-
+from niom_ros.core.plugins import STRATEGIES
 from niom_ros.matching.perception import Perception
-from niom_ros.matching.strategies.strategy import Strategy
-
-Make = Callable[[Perception], Strategy]
-
-STRATEGIES: dict[str, str | Make] = {
-    'points': 'niom_ros.matching.strategies.points:Points',
-    'ink': 'niom_ros.matching.strategies.ink:Ink',
-    'on_object': 'niom_ros.matching.strategies.on_object:OnObject',
-}
-"""What makes each strategy, as 'module:attribute' or as such."""
+from niom_ros.matching.strategies.strategy import Strategy, StrategyPlugin
 
 
 def load_strategies(perception: Perception) -> dict[str, Strategy]:
-    """Make all strategies; they come in the order in which they are asked."""
-    made = {name: imported(make)(perception) for name, make in STRATEGIES.items()}
-    return dict(sorted(made.items(), key=lambda item: item[1].rank))
+    """Load the strategies; they come in the order in which they are asked."""
+    loaded = {name: load(name, perception) for name in perception.settings.strategies}
+    return dict(sorted(loaded.items(), key=lambda item: item[1].rank))
 
 
-def imported(make: str | Make) -> Make:
-    """Return what makes a strategy."""
-    if not isinstance(make, str):
-        return make
-    module, _, attribute = make.partition(':')
-    found: Make = getattr(import_module(module), attribute)
-    return found
+def load(name: str, perception: Perception) -> Strategy:
+    """Load one strategy, with the models that it needs."""
+    plugin = STRATEGIES.load(name, StrategyPlugin)
+    with STRATEGIES.blaming(name):
+        strategy = plugin.load(perception, perception.store.with_models(plugin.models))
+        if not isinstance(strategy, Strategy):
+            raise TypeError(f'load returned a {type(strategy).__name__}, which is no Strategy')
+    return strategy

@@ -1,15 +1,18 @@
 """What a strategy is: the contract between the matcher and each way to find a reference."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from niom_ros.core.settings import Options
 from niom_ros.matching.confidence import Calibration
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, Match, NOT_TRIED
+from niom_ros.matching.perception import Perception
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
+from niom_ros.models.plugins import Plugin
+from niom_ros.models.store import ModelStore
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Search:
         return self.prior
 
 
+@runtime_checkable
 class Strategy(Protocol):
     """A way to find references. Made once, with the networks; used from several threads.
 
@@ -57,6 +61,15 @@ class Strategy(Protocol):
 
         If not, only the objects that it saw and paired are added to the earlier one.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyPlugin(Plugin[Strategy]):
+    """Loads a strategy, from the networks and a model store with its models."""
+
+    makes: ClassVar[Any] = Strategy
+
+    load: Callable[[Perception, ModelStore], Strategy]
 
 
 def is_at_least_as_sure(earlier: Match, later: Match) -> bool:
