@@ -169,22 +169,22 @@ def test_drawings_on_a_page_leave_each_other_room():
     drawings = [drawing_of(kind, 300 + 50 * kind, 400) for kind in range(8)]
     chance = np.random.default_rng(0)
     page, to_page = manual.page_with(drawings[0], drawings[1:], chance)
-    assert page.shape == (manual.PAGE[1], manual.PAGE[0], 3)
+    assert page.shape == (*manual.PAGE.size[::-1], 3)
     ends = np.array([[0, 0], drawings[0].shape[1::-1]])
     left, top, right, bottom = warp_points(to_page, ends).round().astype(int).ravel()
-    assert 0.35 <= max(right - left, bottom - top) / manual.PAGE[0] <= 0.6
+    assert 0.35 <= max(right - left, bottom - top) / manual.PAGE.size[0] <= 0.6
     alone = page.copy()
     alone[top:bottom, left:right] = 255
     # There are others, and none in the strip around it.
     assert (alone < 128).sum() > 1000
-    gap = int(manual.GAP * manual.PAGE[0]) - 2
+    gap = int(manual.PAGE.gap * manual.PAGE.size[0]) - 2
     strip = alone[max(0, top - gap) : bottom + gap, max(0, left - gap) : right + gap]
     assert strip.min() == 255
 
 
 def test_places_that_touch():
     here = (100, 100, 50, 50)
-    gap = math.ceil(manual.GAP * manual.PAGE[0])
+    gap = math.ceil(manual.PAGE.gap * manual.PAGE.size[0])
     assert manual.touch(here, (120, 120, 10, 10))
     assert manual.touch(here, (150 + gap - 2, 100, 10, 10))
     assert not manual.touch(here, (150 + gap, 100, 10, 10))

@@ -387,7 +387,7 @@ def test_the_chart_shows_when_it_was_tracked_and_how_far_off():
 
     blue, yellow = columns(BLUE), columns((240, 228, 66))
     strip = slice(int(np.argmax((chart == BLUE).all(axis=2).sum(axis=1))), None)
-    hidden = columns(SLATE, slice(8, 10))  # above all lines of the grid
+    hidden = columns(SLATE, slice(16, 18))  # above all lines of the grid
     whole = columns(SLATE, strip)[-1] - blue[0]
     assert np.ptp(blue) == pytest.approx(0.505 * whole, rel=0.02)
     assert np.ptp(hidden) == pytest.approx(0.2 * whole, rel=0.05)

@@ -18,7 +18,7 @@ from niom_ros.benchmarks.evaluation.film_moments import (
     RING_RADIUS,
 )
 from niom_ros.benchmarks.evaluation.reporting.svg import own_settings
-from niom_ros.pictures.lettering import Colour, text_size, WHITE
+from niom_ros.pictures.lettering import Colour, line_height, text_size, WHITE
 from niom_ros.pictures.marks import BLUE, SLATE, VERMILLION
 
 DOTS_PER_INCH = 72  # a point of matplotlib is a pixel
@@ -51,27 +51,24 @@ def draw_chart(
     duration = max(stamps[-1], 1e-9)
     spans = list(zip(stamps, np.diff([*stamps, duration]), strict=True))
     hidden = [span for span, moment in zip(spans, moments, strict=True) if moment.hidden]
-    settings = {
-        'font.size': text_size(width) - 6,
-        'figure.constrained_layout.hspace': 0,
-        'figure.constrained_layout.h_pad': 0.02,  # inches
-        'figure.constrained_layout.w_pad': 0.2,
-    }
-    with own_settings(settings):
-        size = width / DOTS_PER_INCH, LAYOUT.height / DOTS_PER_INCH
-        figure = Figure(size, DOTS_PER_INCH, facecolor='black', layout='constrained')
-        ratios = LAYOUT.height / LAYOUT.strip - 3, 1
-        axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=ratios)
+    size = text_size(width) - 6
+    with own_settings({'font.size': size}):
+        inches = width / DOTS_PER_INCH, LAYOUT.height / DOTS_PER_INCH
+        figure = Figure(inches, DOTS_PER_INCH, facecolor='black')
+        bottom = 2 * line_height(size) + LAYOUT.strip
+        axes = add_axes(figure, bottom, LAYOUT.height - size - bottom, size)
+        strip = add_axes(figure, bottom - LAYOUT.strip - 2, LAYOUT.strip, size, axes)
+        strip.set_zorder(-1)  # below marks of errors near 0
         axes.broken_barh(hidden, (0, top), facecolors=rgb(SLATE))
         strip.broken_barh(spans, (0, 1), facecolors=[rgb(strip_colour(one)) for one in moments])
         for wrong, colour in ((False, WHITE), (True, VERMILLION)):
             places = [(stamp, min(error, top)) for stamp, error, is_so in dots if is_so == wrong]
             draw_marks(axes, places, mfc=rgb(colour), mew=0, ms=2 * DOT_RADIUS + 1)
         places = [(stamp, min(error, top)) for stamp, error in rings]
-        draw_marks(axes, places, mfc='none', mec=rgb(RING_COLOUR), mew=2.5, ms=2 * RING_RADIUS + 1)
+        draw_marks(axes, places, mfc='none', mec=rgb(RING_COLOUR), mew=3, ms=2 * RING_RADIUS + 1)
         axes.set(xlim=(0, duration), ylim=(0, top))
         strip.set(ylim=(0, 1), yticks=[])
-        axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_formatter('{x:g} px')
         axes.grid(axis='y', color=rgb(SLATE), linewidth=1)
         strip.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
@@ -83,6 +80,16 @@ def draw_chart(
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
         return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def add_axes(
+    figure: Figure, bottom: int, height: int, size: int, shared: Axes | None = None
+) -> Axes:
+    """Add axes between the bottom and a height in pixels, with room for letters of a size."""
+    width, whole = figure.bbox.size
+    left, right = 5 * size, width - 2 * size
+    place = left / width, bottom / whole, (right - left) / width, height / whole
+    return figure.add_axes(place, sharex=shared)
 
 
 def draw_marks(axes: Axes, places: Sequence[tuple[float, float]], **look: Any) -> None:
