@@ -37,7 +37,7 @@ def drawn(draw: Callable[..., np.ndarray], guidance: Guidance, width: int) -> np
     )
 
 
-def heatmap_picture(guidance: Guidance, pipeline: Matcher, width: int) -> np.ndarray | None:
+def heatmap_picture(guidance: Guidance, _: Matcher, width: int) -> np.ndarray | None:
     """Draw objects, pairs and heat; for a frame that needed no weights, its objects alone.
 
     Of a drawing that was looked for by its ink, draw the edges instead.
