@@ -34,11 +34,11 @@ def match_files(
     torch.set_num_threads(default_threads())
     picture_of_reference = read_reference_picture(reference_path, page, page_dpi)
     image = read_image(image_path)
-    pipeline = Matcher(settings)
-    reference = pipeline.prepare(
+    matcher = Matcher(settings)
+    reference = matcher.prepare(
         picture_of_reference.image, None, options.limits.min_inliers, Hints(label=label)
     )
-    outcome = pipeline.match(reference, image, options)
+    outcome = matcher.match(reference, image, options)
     verdict = outcome.verdict
     for note in picture_of_reference.notes:
         print(note)
@@ -54,7 +54,7 @@ def match_files(
     if picture:
         write_picture(picture, draw_report(reference, image, outcome))
     if json_file:
-        result = as_json(reference, outcome, pipeline.method)
+        result = as_json(reference, outcome, matcher.method)
         write_bytes(json_file, json.dumps(result, indent=1).encode())
     return verdict.reference_to_image is not None
 

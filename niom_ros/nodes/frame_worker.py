@@ -53,7 +53,7 @@ class FrameWorker:
         self._answered = -math.inf  # stamp of the newest frame that was answered
         self._publishing = Lock()
         self.no_pose = ''  # why the last reference that was found has no pose
-        self._pictures = PictureThread(configured.outputs, configured.pipeline, self._fail)
+        self._pictures = PictureThread(configured.outputs, self._fail)
         self._threads = [
             Thread(target=self._work, args=(self._frames, self._follow), name='frames'),
             Thread(target=self._work, args=(self._to_match, self._match), name='matcher'),

@@ -9,7 +9,6 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
-from niom_ros.matching.matcher import Matcher
 from niom_ros.messages.results import (
     FrameInfo,
     homography_message,
@@ -113,11 +112,9 @@ class Outputs:
         """Tell whether anybody listens to the pictures of a topic."""
         return bool(self._pictures[topic].get_subscription_count())
 
-    def publish_picture(
-        self, topic: str, answer: Answer, pipeline: Matcher, header: Header, width: int
-    ) -> None:
+    def publish_picture(self, topic: str, answer: Answer, header: Header, width: int) -> None:
         """Draw and publish one of the pictures of a frame."""
-        picture = PICTURES[topic](answer, pipeline, width)
+        picture = PICTURES[topic](answer, width)
         if picture is not None:
             self._pictures[topic].publish(rgb_to_message(picture, header))
 

@@ -7,7 +7,6 @@ from threading import Condition, Thread
 from std_msgs.msg import Header
 
 from niom_ros.core.faults import explained
-from niom_ros.matching.matcher import Matcher
 from niom_ros.nodes.outputs import HEAT, Outputs, PICTURES
 from niom_ros.stream.answers import Answer
 
@@ -30,7 +29,6 @@ class PictureThread:
     def __init__(self, outputs: Outputs, pipeline: Matcher, report: Callable[[str], None]) -> None:
         """Begin to wait for answers; faults are reported."""
         self._outputs = outputs
-        self._pipeline = pipeline
         self._report = report
         self._waiting: dict[str, Shown] = {}  # by topic, the one that waits longest first
         self._changed = Condition()
@@ -60,9 +58,7 @@ class PictureThread:
         while (task := self._next()) is not None:
             topic, shown = task
             try:
-                self._outputs.publish_picture(
-                    topic, shown.answer, self._pipeline, shown.header, shown.width
-                )
+                self._outputs.publish_picture(topic, shown.answer, shown.header, shown.width)
             except BaseException as error:  # guidance does not depend on pictures of it
                 self._report(f'a picture could not be drawn: {explained(error)}')
 

@@ -6,18 +6,17 @@ from dataclasses import replace
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.matching.matcher import Matcher
 from niom_ros.pictures.matches import draw_edges, draw_matches, draw_overlay, draw_semantics
 from niom_ros.stream.answers import Answer
 from niom_ros.stream.landmarks import PlacedLandmark
 
 
-def debug_picture(answer: Answer, _: Matcher, width: int) -> np.ndarray | None:
+def debug_picture(answer: Answer, width: int) -> np.ndarray | None:
     """Draw reference and frame side by side, joined by the matches; None without a frame."""
     return drawn(draw_matches, answer, width)
 
 
-def overlay_picture(answer: Answer, _: Matcher, width: int) -> np.ndarray | None:
+def overlay_picture(answer: Answer, width: int) -> np.ndarray | None:
     """Draw the frame with the reference laid over it where it was found."""
     return drawn(draw_overlay, answer, width)
 
@@ -37,7 +36,7 @@ def drawn(draw: Callable[..., np.ndarray], answer: Answer, width: int) -> np.nda
     )
 
 
-def heatmap_picture(answer: Answer, pipeline: Matcher, width: int) -> np.ndarray | None:
+def heatmap_picture(answer: Answer, width: int) -> np.ndarray | None:
     """Draw objects, pairs and heat; for a frame that needed no weights, its objects alone.
 
     Of a drawing that was looked for by its ink, draw the edges instead.

@@ -217,7 +217,7 @@ class Replayer:
         )
         picture = None
         if self._job.files.need_pictures:
-            picture = debug_picture(answer, self._pipeline, self._job.picture_width)
+            picture = debug_picture(answer, self._job.picture_width)
         return FrameResult(image, answer, messages_of(answer, info), picture)
 
     def _frame(self, image: BagImage) -> tuple[Frame | RefusedFrame, tuple[int, int]]:
