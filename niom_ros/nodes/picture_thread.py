@@ -26,7 +26,7 @@ class PictureThread:
     Nobody waits for a picture: one that is not drawn when the next comes is left out.
     """
 
-    def __init__(self, outputs: Outputs, pipeline: Matcher, report: Callable[[str], None]) -> None:
+    def __init__(self, outputs: Outputs, report: Callable[[str], None]) -> None:
         """Begin to wait for answers; faults are reported."""
         self._outputs = outputs
         self._report = report
