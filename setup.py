@@ -24,6 +24,7 @@ setup(
     license=package.findtext('license'),
     packages=find_packages(include=['niom_ros', 'niom_ros.*']),
     package_data={
+        'niom_ros': ['py.typed'],
         'niom_ros.benchmarks.evaluation': ['templates/*'],
         'niom_ros.matching': ['calibration.json'],
     },

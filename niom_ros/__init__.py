@@ -1,6 +1,90 @@
-"""Find in a live camera what a sketch, blueprint or photo shows, point by point."""
+"""Find in a live camera what a sketch, blueprint or photo shows, point by point.
 
+    from niom_ros import Matcher, read_image
+
+    matcher = Matcher()
+    reference = matcher.prepare(read_image('sketch.png'))
+    match = matcher.match(reference, read_image('photo.jpg'))
+
+What `__all__` names is stable: it changes only with a new major version, and CHANGELOG.rst says
+how. Everything else may change at any time.
+"""
+
+from importlib import import_module
 from pkgutil import extend_path
+from typing import Any, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from niom_ros.core.errors import UserError
+    from niom_ros.core.settings import (
+        Limits,
+        Options,
+        Pairing,
+        Settings,
+        StreamOptions,
+        Weighting,
+    )
+    from niom_ros.images.decoding import read_image
+    from niom_ros.matching.geometry import Status
+    from niom_ros.matching.match import Match
+    from niom_ros.matching.matcher import Matcher
+    from niom_ros.matching.prepared_reference import PreparedReference
+    from niom_ros.matching.reference import Landmark, Reference
+    from niom_ros.stream.answers import Answer
+    from niom_ros.stream.stream import Stream
 
 # The generated messages live in another folder of the same name; this joins the two.
 __path__ = extend_path(__path__, __name__)
+
+# Imported when they are first used: torch takes seconds, and `niom --help` needs none of it.
+_HOMES = {
+    'Answer': 'niom_ros.stream.answers',
+    'Landmark': 'niom_ros.matching.reference',
+    'Limits': 'niom_ros.core.settings',
+    'Match': 'niom_ros.matching.match',
+    'Matcher': 'niom_ros.matching.matcher',
+    'Options': 'niom_ros.core.settings',
+    'Pairing': 'niom_ros.core.settings',
+    'PreparedReference': 'niom_ros.matching.prepared_reference',
+    'Reference': 'niom_ros.matching.reference',
+    'Settings': 'niom_ros.core.settings',
+    'Status': 'niom_ros.matching.geometry',
+    'Stream': 'niom_ros.stream.stream',
+    'StreamOptions': 'niom_ros.core.settings',
+    'UserError': 'niom_ros.core.errors',
+    'Weighting': 'niom_ros.core.settings',
+    'read_image': 'niom_ros.images.decoding',
+}
+
+__all__ = [
+    'Answer',
+    'Landmark',
+    'Limits',
+    'Match',
+    'Matcher',
+    'Options',
+    'Pairing',
+    'PreparedReference',
+    'Reference',
+    'Settings',
+    'Status',
+    'Stream',
+    'StreamOptions',
+    'UserError',
+    'Weighting',
+    'read_image',
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'niom_ros' has no attribute '{name}'")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)

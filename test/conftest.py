@@ -1,4 +1,4 @@
-"""What several tests need: photos, a pipeline with real weights, and ROS of their own."""
+"""What several tests need: photos, a matcher with real weights, and ROS of their own."""
 
 from pathlib import Path
 
@@ -36,8 +36,8 @@ def scene(coffee: np.ndarray) -> VirtualScene:
 
 
 @pytest.fixture(scope='session')
-def pipeline() -> Matcher:
-    """Return the default pipeline with real weights, with fewer keypoints to save time."""
+def matcher() -> Matcher:
+    """Return the default matcher with real weights, with fewer keypoints to save time."""
     return Matcher(Settings(device='cpu', max_keypoints=512))
 
 

@@ -73,7 +73,7 @@ if __name__ == '__main__':
     GridDetector.detect = trapped('detector', GridDetector.detect)
     Tracker.follow = trapped('tracker', Tracker.follow)
     Tracker.matched = trapped('new_track', with_pause('begun_track', Tracker.matched))
-    configuration.Matcher = trapped('pipeline', configuration.Matcher)
+    configuration.Matcher = trapped('matcher', configuration.Matcher)
     reference_services.reference_info = trapped('list', reference_services.reference_info)
     outputs.match_message = trapped('message', outputs.match_message)
     outputs.PICTURES = {

@@ -9,7 +9,8 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
-from niom_ros.references.given import GivenReference, NamedReference
+from niom_ros.matching.reference import Reference
+from niom_ros.references.known_reference import KnownReference
 
 
 class ScriptedMatcher:
@@ -49,5 +50,5 @@ def found_at(view, box):
 def named_reference(picture, revision=1):
     """Return a reference that no network has seen."""
     box = Box.around(picture)
-    prepared = SimpleNamespace(box=box, counting_area=box.area)
-    return NamedReference(GivenReference(picture, f'reference {revision}'), prepared, revision)
+    given = Reference(picture, f'reference {revision}')
+    return KnownReference(SimpleNamespace(given=given, box=box, counting_area=box.area), revision)

@@ -29,11 +29,11 @@ from sensor_msgs.msg import Image as RawImage  # noqa: E402
 from niom_ros.core.parameters import MATCHER_PARAMETERS  # noqa: E402
 from niom_ros.images.camera_images import message_to_rgb  # noqa: E402
 from niom_ros.images.decoding import ImageError  # noqa: E402
-from niom_ros.images.pages.reading import ReferencePicture  # noqa: E402
+from niom_ros.images.pages.reading import ReadPicture  # noqa: E402
+from niom_ros.matching.reference import BadReference  # noqa: E402
 from niom_ros.nodes.reference_request import check_request, given_reference  # noqa: E402
 from niom_ros.references import folder  # noqa: E402
 from niom_ros.references.folder import read_reference  # noqa: E402
-from niom_ros.references.given import BadReference  # noqa: E402
 
 INPUTS = 150
 
@@ -210,7 +210,7 @@ def test_a_description_may_have_many_brackets_but_not_in_each_other(tmp_path):
 )
 def test_a_call_that_says_too_much_is_refused_in_a_moment(fields, words):
     request = SetReference.Request(**({'id': 'cup', 'use_current_frame': True} | fields))
-    picture = ReferencePicture(np.zeros((40, 60, 3), np.uint8))
+    picture = ReadPicture(np.zeros((40, 60, 3), np.uint8))
     begin = time.monotonic()
     with pytest.raises(BadReference, match=words) as refused:
         check_request(request)
@@ -227,7 +227,7 @@ def test_a_reference_keeps_its_pixels_and_nothing_else_of_the_call(step, more):
     picture = RawImage(encoding='rgb8', data=array('B', padded * 64 + bytes(more)), **shared)
     mask = RawImage(encoding='mono8', data=array('B', padded * 64 + bytes(more)), **shared)
     request = SetReference.Request(image=picture, mask=mask)
-    given = given_reference(request, ReferencePicture(message_to_rgb(request.image)))
+    given = given_reference(request, ReadPicture(message_to_rgb(request.image)))
     assert given.image.tobytes() == bytes(range(192)) * 64
     for kept in (given.image, given.mask):
         assert kept.base is None and kept.flags.owndata

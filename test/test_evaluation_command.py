@@ -389,16 +389,16 @@ class TestWorkbench:
         bench = Workbench()
         settings = Settings(device='cpu', max_keypoints=128)
         methods = [method_named(n, settings, Options()) for n in ('plain', 'sew', 'uniform')]
-        pipeline = bench.pipeline(methods[0])
-        assert bench.pipeline(methods[1]) is pipeline
+        matcher = bench.matcher(methods[0])
+        assert bench.matcher(methods[1]) is matcher
         looks: list[int] = []
-        extract = pipeline._extractor.extract
+        extract = matcher._extractor.extract
 
         def counted(pixels: np.ndarray) -> Features:
             looks.append(1)
             return extract(pixels)
 
-        monkeypatch.setattr(pipeline._extractor, 'extract', counted)
+        monkeypatch.setattr(matcher._extractor, 'extract', counted)
         benchmark = HomographyBenchmark(data, 0)
         for method in methods:
             benchmark.measure(benchmark.cases()[0], method, bench)

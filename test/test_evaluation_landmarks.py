@@ -19,7 +19,7 @@ from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
-from niom_ros.references.landmarks import Landmark
+from niom_ros.matching.reference import Landmark
 from niom_ros.simulation.virtual_scene import example_photo
 
 PLAIN = method_named('plain', Settings(device='cpu', max_keypoints=512), Options())

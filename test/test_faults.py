@@ -609,7 +609,7 @@ def test_a_plug_in_that_ends_the_program_ends_neither_a_call_nor_a_transition(
     trap.unlink()
     assert answer.error == SetReference.Response.FAULT
     assert 'SystemExit(3)' in answer.message and "still looking for 'cup'" in answer.message
-    trap = bench.faults / 'pipeline'
+    trap = bench.faults / 'matcher'
     trap.write_text('SystemExit')
     assert not configured_again(bench)
     assert bench.state() == 'unconfigured'

@@ -35,7 +35,7 @@ import time
 import numpy as np
 from niom_ros.references.folder import read_reference
 from niom_ros.references.folder import ReferenceFolder
-from niom_ros.references.given import GivenReference
+from niom_ros.matching.reference import Reference
 
 path, kills = Path(sys.argv[1]), int(sys.argv[2])
 chance = random.Random(7)
@@ -54,14 +54,14 @@ def write_for_ever(first):
     while True:
         number += 1
         mask = np.full((120, 160), 1 + number % 255, np.uint8) if number % 2 else None
-        folder.write(GivenReference(picture(number), 'cup', str(number % 256), mask=mask))
+        folder.write(Reference(picture(number), 'cup', str(number % 256), mask=mask))
         folder.write_selected('cup' if number % 2 else 'cat')
-        folder.write(GivenReference(picture(number), 'cat', str(number % 256)))
+        folder.write(Reference(picture(number), 'cat', str(number % 256)))
         folder.remove('cat')
 
 
 folder = ReferenceFolder(path)
-folder.write(GivenReference(picture(1), 'cup', '1'))
+folder.write(Reference(picture(1), 'cup', '1'))
 folder.write_selected('cup')
 left_behind = 0
 for kill in range(kills):

@@ -9,7 +9,7 @@ from niom_ros.core.homographies import parameter_slopes, warp_points
 from niom_ros.core.settings import Limits, SettingsError
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import locate, Status, Verdict
-from niom_ros.references.landmarks import Landmark
+from niom_ros.matching.reference import Landmark
 from niom_ros.stream.landmarks import corrected, Field, place_landmarks, PlacedLandmark
 
 REFERENCE = Box(0, 0, 400, 300)

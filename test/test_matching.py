@@ -27,10 +27,11 @@ from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_sides import PreparedSides
 from niom_ros.matching.prior import DEFAULTS as PRIOR_DEFAULTS
 from niom_ros.matching.prior import Prior
+from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.points import keypoint_step, part_around, Points
 from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.scene import Hints, MarkedObject
+from niom_ros.semantics.scene import MarkedObject
 from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
 
 SEW = Options(weighting=Weighting('sew'))
@@ -38,8 +39,8 @@ BY_POINTS, BY_WEIGHTED_POINTS = Approach(Points.name), Approach(Points.name, 'se
 
 
 @pytest.fixture(scope='module')
-def reference(pipeline, coffee):
-    return pipeline.prepare(coffee)
+def reference(matcher, coffee):
+    return matcher.prepare(coffee)
 
 
 @pytest.fixture(scope='module')
@@ -58,14 +59,14 @@ def view(scene):
 )
 def test_a_photo_is_found_where_it_is(extractor, matcher, pixels, coffee, view):
     settings = Settings(extractor=extractor, matcher=matcher, device='cpu', max_keypoints=512)
-    pipeline = Matcher(settings)
-    reference = pipeline.prepare(coffee)
-    outcome = pipeline.match(reference, view.image)
+    matcher = Matcher(settings)
+    reference = matcher.prepare(coffee)
+    outcome = matcher.match(reference, view.image)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     found = outcome.verdict.reference_to_image
     assert corner_error(found, view.picture_to_image, reference.box) < pixels
     assert outcome.verdict.confidence > 0.6
-    assert pipeline.method == f'{extractor}+{matcher}'
+    assert matcher.method == f'{extractor}+{matcher}'
     assert set(outcome.stage_seconds) == {'extract', 'match', 'verify'}
     assert outcome.weighting == 'none'
     agreeing = outcome.correspondences.reference_points[outcome.verdict.inliers]
@@ -76,18 +77,18 @@ def test_a_photo_is_found_where_it_is(extractor, matcher, pixels, coffee, view):
     assert np.median(off) < 2
 
 
-def test_correspondences_come_best_first(pipeline, reference, view):
-    scores = pipeline.match(reference, view.image).correspondences.scores
+def test_correspondences_come_best_first(matcher, reference, view):
+    scores = matcher.match(reference, view.image).correspondences.scores
     assert (np.diff(scores) <= 0).all()
     assert scores.min() > 0.1
-    strict = pipeline.match(reference, view.image, Options(Limits(score_threshold=0.8)))
+    strict = matcher.match(reference, view.image, Options(Limits(score_threshold=0.8)))
     assert 0 < len(strict.correspondences) < len(scores)
     assert strict.correspondences.scores.min() > 0.8
 
 
 @pytest.mark.parametrize('name', ['astronaut', 'chelsea', 'rocket', 'brick', 'page'])
-def test_another_picture_is_not_taken_for_the_reference(pipeline, reference, name):
-    outcome = pipeline.match(reference, example_photo(name))
+def test_another_picture_is_not_taken_for_the_reference(matcher, reference, name):
+    outcome = matcher.match(reference, example_photo(name))
     assert outcome.verdict.status in (
         Status.FEW_MATCHES,
         Status.REJECTED_GEOMETRY,
@@ -97,19 +98,19 @@ def test_another_picture_is_not_taken_for_the_reference(pipeline, reference, nam
     assert outcome.verdict.message
 
 
-def test_images_without_anything_in_them_say_so(pipeline, reference):
+def test_images_without_anything_in_them_say_so(matcher, reference):
     for image in (
         np.full((480, 640, 3), 127, np.uint8),
         np.zeros((480, 640, 3), np.uint8),
         np.full((1, 1, 3), 9, np.uint8),
         np.zeros((20, 4000, 3), np.uint8),
     ):
-        outcome = pipeline.match(reference, image)
+        outcome = matcher.match(reference, image)
         assert outcome.verdict.status is Status.NO_KEYPOINTS
         assert 'check light, focus' in outcome.verdict.message
 
 
-def test_unusable_references_are_refused_with_a_reason(pipeline, coffee):
+def test_unusable_references_are_refused_with_a_reason(matcher, coffee):
     for image, words in (
         (coffee[:1, :1], 'only 1 x 1 pixels count'),
         (np.full((300, 300, 3), 255, np.uint8), 'only 0 distinct points'),
@@ -118,60 +119,60 @@ def test_unusable_references_are_refused_with_a_reason(pipeline, coffee):
         (np.broadcast_to(np.uint8(0), (20_000, 20_000, 3)), 'limit of 50 million'),
     ):
         with pytest.raises(ImageError, match=words):
-            pipeline.prepare(image)
+            matcher.prepare(image)
 
 
-def test_a_mask_limits_where_the_reference_counts(pipeline, coffee):
+def test_a_mask_limits_where_the_reference_counts(matcher, coffee):
     mask = np.zeros(coffee.shape[:2], np.uint8)
     mask[100:350, 200:500] = 1
-    features = pipeline.prepare(coffee, mask).features
+    features = matcher.prepare(Reference(coffee, mask=mask)).features
     x, y = features.keypoints.T
     assert 100 <= len(features) <= 512
     assert x.min() >= 199.5 and x.max() <= 499.5
     assert y.min() >= 99.5 and y.max() <= 349.5
     with pytest.raises(ImageError, match='make them the same size'):
-        pipeline.prepare(coffee, mask[:-1])
+        matcher.prepare(Reference(coffee, mask=mask[:-1]))
     with pytest.raises(ImageError, match='only 0 x 0 pixels count'):
-        pipeline.prepare(coffee, np.zeros_like(mask))
+        matcher.prepare(Reference(coffee, mask=np.zeros_like(mask)))
 
 
-def test_a_small_part_of_a_large_page_is_found(pipeline, coffee, view):
+def test_a_small_part_of_a_large_page_is_found(matcher, coffee, view):
     # A blueprint page with the picture in one corner of it, a twentieth of its area.
     page = np.full((2000, 2600, 3), 250, np.uint8)
     page[1500:1900, 1900:2500] = coffee
     mask = np.zeros(page.shape[:2], np.uint8)
     mask[1500:1900, 1900:2500] = 255
-    reference = pipeline.prepare(page, mask)
+    reference = matcher.prepare(Reference(page, mask=mask))
     assert len(reference.features) == 512
-    outcome = pipeline.match(reference, view.image)
+    outcome = matcher.match(reference, view.image)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     page_to_picture = np.array([[1, 0, -1900], [0, 1, -1500], [0, 0, 1]])
     truth = view.picture_to_image @ page_to_picture
     assert corner_error(outcome.verdict.reference_to_image, truth, reference.box) < 3
 
 
-def test_a_slanted_mask_is_found(pipeline, coffee):
+def test_a_slanted_mask_is_found(matcher, coffee):
     mask = np.zeros(coffee.shape[:2], np.uint8)
     cv2.line(mask, (60, 380), (500, 30), 255, 60)
-    outcome = pipeline.match(pipeline.prepare(coffee, mask), coffee)
+    outcome = matcher.match(matcher.prepare(Reference(coffee, mask=mask)), coffee)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
 
 
-def test_a_reference_needs_as_many_points_as_must_agree(pipeline, coffee):
+def test_a_reference_needs_as_many_points_as_must_agree(matcher, coffee):
     with pytest.raises(TooPlain, match='only 512 distinct points, and 600 must be found again'):
-        pipeline.prepare(coffee, fewest_keypoints=600)
-    assert pipeline.prepare(coffee).matchability == 1
+        matcher.prepare(coffee, fewest_keypoints=600)
+    assert matcher.prepare(coffee).matchability == 1
 
 
-def test_the_features_of_a_reference_are_computed_once(pipeline, coffee, view, monkeypatch):
+def test_the_features_of_a_reference_are_computed_once(matcher, coffee, view, monkeypatch):
     seen = []
     extract = Extractor.extract
     monkeypatch.setattr(
         Extractor, 'extract', lambda self, image: seen.append(image) or extract(self, image)
     )
-    reference = pipeline.prepare(coffee)
-    pipeline.match(reference, view.image)
-    pipeline.match(reference, view.image)
+    reference = matcher.prepare(coffee)
+    matcher.match(reference, view.image)
+    matcher.match(reference, view.image)
     shapes = [image.shape[:2] for image in seen]
     assert shapes == [coffee.shape[:2], view.image.shape[:2], view.image.shape[:2]]
 
@@ -202,11 +203,11 @@ def test_blurred_images_keep_keypoints(coffee):
     assert len(extractor.extract(cv2.GaussianBlur(coffee, (0, 0), 5))) > 100
 
 
-def test_threads_do_not_disturb_each_other(pipeline, reference, scene):
+def test_threads_do_not_disturb_each_other(matcher, reference, scene):
     images = [scene.view(seconds, frame=0).image for seconds in (6.0, 8.0)]
-    alone = [pipeline.match(reference, image).verdict.reference_to_image for image in images]
+    alone = [matcher.match(reference, image).verdict.reference_to_image for image in images]
     with ThreadPoolExecutor(2) as threads:
-        together = threads.map(lambda image: pipeline.match(reference, image), images)
+        together = threads.map(lambda image: matcher.match(reference, image), images)
     for expected, outcome in zip(alone, together, strict=True):
         assert np.allclose(outcome.verdict.reference_to_image, expected, atol=1e-6)
 
@@ -217,13 +218,13 @@ def test_loading_and_matching_need_no_network(monkeypatch, coffee):
 
     monkeypatch.setattr(socket.socket, 'connect', refuse)
     monkeypatch.setattr(socket, 'getaddrinfo', refuse)
-    pipeline = Matcher(Settings(device='cpu', max_keypoints=64))
-    pipeline.match(pipeline.prepare(coffee), coffee)
+    matcher = Matcher(Settings(device='cpu', max_keypoints=64))
+    matcher.match(matcher.prepare(coffee), coffee)
 
 
-def test_limits_decide(pipeline, reference, view):
+def test_limits_decide(matcher, reference, view):
     strict = Options(Limits(min_inliers=500))
-    assert pipeline.match(reference, view.image, strict).verdict.status is not Status.OK
+    assert matcher.match(reference, view.image, strict).verdict.status is not Status.OK
 
 
 def test_wrong_settings_say_what_to_use(tmp_path):
@@ -246,8 +247,8 @@ def test_half_precision_is_for_gpus():
         Matcher(Settings(device='cpu', precision='half'))
 
 
-def test_the_outcome_says_what_the_weights_came_from(pipeline, reference, view):
-    outcome = pipeline.match(reference, view.image, SEW)
+def test_the_outcome_says_what_the_weights_came_from(matcher, reference, view):
+    outcome = matcher.match(reference, view.image, SEW)
     assert outcome.weighting == 'sew'
     assert set(outcome.stage_seconds) == {'extract', 'detect', 'pair', 'match', 'verify'}
     assert reference.scene.objects[0].label == 'cup'
@@ -259,11 +260,11 @@ def test_the_outcome_says_what_the_weights_came_from(pipeline, reference, view):
     assert len(outcome.correspondences.reference_weights) == len(outcome.correspondences)
 
 
-def test_marked_objects_weigh_what_they_cover(pipeline, coffee, view):
+def test_marked_objects_weigh_what_they_cover(matcher, coffee, view):
     marks = (MarkedObject('cup', Area(150, 20, 450, 330)),)
-    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
+    reference = matcher.prepare(Reference(coffee, objects=marks))
     options = Options(weighting=Weighting('sew'), pairing=Pairing('none'))
-    outcome = pipeline.match(reference, view.image, options)
+    outcome = matcher.match(reference, view.image, options)
     inside = marks[0].area.contains(reference.features.keypoints)
     weights = outcome.reference_weights.values
     assert weights[inside].unique().tolist() == [1]
@@ -272,10 +273,8 @@ def test_marked_objects_weigh_what_they_cover(pipeline, coffee, view):
 
 @pytest.mark.parametrize('stage', ['before', 'after'])
 @pytest.mark.parametrize('kind', WEIGHTINGS)
-def test_every_weighting_can_be_chosen(pipeline, reference, view, kind, stage):
-    outcome = pipeline.match(
-        reference, view.image, Options(weighting=Weighting(kind, stage=stage))
-    )
+def test_every_weighting_can_be_chosen(matcher, reference, view, kind, stage):
+    outcome = matcher.match(reference, view.image, Options(weighting=Weighting(kind, stage=stage)))
     assert outcome.weighting == ('none' if kind == 'auto' else kind)
     if kind in ('auto', 'none'):
         assert outcome.verdict.status is Status.OK
@@ -287,75 +286,75 @@ def test_every_weighting_can_be_chosen(pipeline, reference, view, kind, stage):
         assert outcome.verdict.status is Status.OK
 
 
-def test_weights_change_what_is_matched(pipeline, reference, view):
-    plain = pipeline.match(reference, view.image, Options(weighting=Weighting('none')))
-    strong = pipeline.match(reference, view.image, Options(weighting=Weighting('sew', range=0.9)))
+def test_weights_change_what_is_matched(matcher, reference, view):
+    plain = matcher.match(reference, view.image, Options(weighting=Weighting('none')))
+    strong = matcher.match(reference, view.image, Options(weighting=Weighting('sew', range=0.9)))
     assert len(strong.correspondences) != len(plain.correspondences)
 
 
 def test_without_objects_weighting_changes_nothing(coffee, view):
-    pipeline = Matcher(Settings(device='cpu', max_keypoints=256, detector='none'))
-    reference = pipeline.prepare(coffee)
+    matcher = Matcher(Settings(device='cpu', max_keypoints=256, detector='none'))
+    reference = matcher.prepare(coffee)
     assert reference.scene.source == 'none: no detector'
-    weighted = pipeline.match(reference, view.image, SEW)
-    plain = pipeline.match(reference, view.image, Options(weighting=Weighting('none')))
+    weighted = matcher.match(reference, view.image, SEW)
+    plain = matcher.match(reference, view.image, Options(weighting=Weighting('none')))
     assert weighted.image_weights.description == 'none: no detector'
     assert np.array_equal(weighted.correspondences.scores, plain.correspondences.scores)
 
 
-def test_only_paired_objects_weigh(pipeline, coffee, view):
+def test_only_paired_objects_weigh(matcher, coffee, view):
     corner = Area(0, 0, 80, 80)
     marks = (MarkedObject('airplane', corner), MarkedObject('cup', Area(150, 20, 450, 330)))
-    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
-    paired = pipeline.match(reference, view.image, SEW)
+    reference = matcher.prepare(Reference(coffee, objects=marks))
+    paired = matcher.match(reference, view.image, SEW)
     assert [pair.reference_object for pair in paired.paired.pairs] == [1]
     in_corner = corner.contains(reference.features.keypoints)
     assert in_corner.any()
     assert paired.reference_weights.values[in_corner].max() == 0.5
     options = Options(weighting=Weighting('sew'), pairing=Pairing('none'))
-    alone = pipeline.match(reference, view.image, options)
+    alone = matcher.match(reference, view.image, options)
     assert alone.reference_weights.values[in_corner].min() == 1
 
 
-def test_when_nothing_has_a_partner_nothing_is_weighted(pipeline, coffee, view):
+def test_when_nothing_has_a_partner_nothing_is_weighted(matcher, coffee, view):
     marks = (MarkedObject('airplane', Area(0, 0, 80, 80)),)
-    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
-    outcome = pipeline.match(reference, view.image, SEW)
+    reference = matcher.prepare(Reference(coffee, objects=marks))
+    outcome = matcher.match(reference, view.image, SEW)
     assert outcome.reference_weights.values is None
     assert outcome.image_weights.description == 'none: no object has a partner'
     assert 'floor of 0.2' in outcome.paired.how
 
 
-def test_a_drawing_is_recognised_and_can_be_overruled(pipeline, coffee):
+def test_a_drawing_is_recognised_and_can_be_overruled(matcher, coffee):
     drawing = np.full((400, 600, 3), 255, np.uint8)
     corners = np.random.default_rng(0).integers((150, 100), (450, 300), (30, 2))
     cv2.polylines(drawing, [corners.astype(np.int32)], True, (0, 0, 0), 2, cv2.LINE_AA)
-    reference = pipeline.prepare(drawing)
+    reference = matcher.prepare(drawing)
     assert reference.drawing and reference.kind_confidence > 0.5
     assert reference.scene.source == 'hull of the ink'
-    photo = pipeline.prepare(drawing, hints=Hints(drawing=False))
+    photo = matcher.prepare(Reference(drawing, drawing=False))
     assert not photo.drawing
     assert photo.kind_confidence == 1
     assert photo.scene.source != 'hull of the ink'
-    assert not pipeline.prepare(coffee).drawing
+    assert not matcher.prepare(coffee).drawing
 
 
 @pytest.fixture
-def matcher_calls(pipeline, monkeypatch):
+def matcher_calls(matcher, monkeypatch):
     """Return a list that grows with every call of the matcher."""
     calls = []
-    match = pipeline.perception.keypoint_matcher.match
+    match = matcher.perception.keypoint_matcher.match
 
     def counted(*given):
         calls.append(given)
         return match(*given)
 
-    monkeypatch.setattr(pipeline.perception.keypoint_matcher, 'match', counted)
+    monkeypatch.setattr(matcher.perception.keypoint_matcher, 'match', counted)
     return calls
 
 
 @pytest.fixture
-def prepared(pipeline, monkeypatch):
+def prepared(matcher, monkeypatch):
     """Return a list that grows with the features that the matcher projects and prepares."""
     calls = []
 
@@ -367,41 +366,41 @@ def prepared(pipeline, monkeypatch):
         return call
 
     for name in ('project', 'prepare'):
-        original = getattr(pipeline.perception.keypoint_matcher, name)
-        monkeypatch.setattr(pipeline.perception.keypoint_matcher, name, counted(name, original))
+        original = getattr(matcher.perception.keypoint_matcher, name)
+        monkeypatch.setattr(matcher.perception.keypoint_matcher, name, counted(name, original))
     return calls
 
 
 @pytest.mark.parametrize('kind', ['none', 'sew'])
 def test_of_the_reference_nothing_is_computed_for_the_second_image(
-    pipeline, coffee, view, kind, prepared
+    matcher, coffee, view, kind, prepared
 ):
     marks = (MarkedObject('cup', Area(150, 20, 450, 330)),)
-    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
-    look, options = pipeline.analyse(view.image), Options(weighting=Weighting(kind))
+    reference = matcher.prepare(Reference(coffee, objects=marks))
+    look, options = matcher.analyse(view.image), Options(weighting=Weighting(kind))
     of_reference = reference.features.keypoints
-    (first,) = pipeline.match_all([reference], look, options)
+    (first,) = matcher.match_all([reference], look, options)
     assert sorted(name for name, points in prepared if points is of_reference) == [
         'prepare',
         'project',
     ]
     prepared.clear()
-    (second,) = pipeline.match_all([reference], look, options)
+    (second,) = matcher.match_all([reference], look, options)
     assert [name for name, _ in prepared] == ['project', 'prepare']
     assert not [name for name, points in prepared if points is of_reference]
     assert (first.reference_weights.values is not None) == (kind == 'sew')
     assert (second.correspondences.scores == first.correspondences.scores).all()
 
 
-def test_another_pairing_or_weighting_prepares_the_reference_anew(pipeline, coffee, prepared):
+def test_another_pairing_or_weighting_prepares_the_reference_anew(matcher, coffee, prepared):
     marks = (
         MarkedObject('cat', Area(150, 20, 450, 330)),
         MarkedObject('person', Area(10, 200, 300, 390)),
     )
-    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
+    reference = matcher.prepare(Reference(coffee, objects=marks))
     cat, person = (
-        pipeline.analyse(example_photo('chelsea')),
-        pipeline.analyse(example_photo('astronaut')),
+        matcher.analyse(example_photo('chelsea')),
+        matcher.analyse(example_photo('astronaut')),
     )
     for look, weighting, anew in (
         (cat, Weighting('sew'), True),
@@ -413,15 +412,15 @@ def test_another_pairing_or_weighting_prepares_the_reference_anew(pipeline, coff
     ):
         assert len(look.features)
         prepared.clear()
-        (outcome,) = pipeline.match_all([reference], look, Options(weighting=weighting))
+        (outcome,) = matcher.match_all([reference], look, Options(weighting=weighting))
         assert len(prepared) == (4 if anew else 2)
-        fresh = pipeline.prepare(coffee, hints=Hints(objects=marks))
-        (again,) = pipeline.match_all([fresh], look, Options(weighting=weighting))
+        fresh = matcher.prepare(Reference(coffee, objects=marks))
+        (again,) = matcher.match_all([fresh], look, Options(weighting=weighting))
         assert (again.correspondences.scores == outcome.correspondences.scores).all()
 
 
-def test_a_changed_reference_shares_nothing_that_was_prepared(pipeline, reference, view):
-    pipeline.match(reference, view.image)
+def test_a_changed_reference_shares_nothing_that_was_prepared(matcher, reference, view):
+    matcher.match(reference, view.image)
     assert replace(reference, matchability=0.5).sides is not reference.sides
 
 
@@ -432,69 +431,69 @@ def test_only_the_latest_weightings_are_kept():
     assert made == [1, 2, 3, 4, 5, 2]
 
 
-def test_auto_weights_nothing_that_is_found_without(pipeline, reference, view, matcher_calls):
-    outcome = pipeline.match(reference, view.image)
+def test_auto_weights_nothing_that_is_found_without(matcher, reference, view, matcher_calls):
+    outcome = matcher.match(reference, view.image)
     assert outcome.verdict.status is Status.OK
     assert (outcome.weighting, len(matcher_calls)) == ('none', 1)
 
 
-def test_auto_tries_again_with_weights_and_takes_the_better(pipeline, coffee, matcher_calls):
+def test_auto_tries_again_with_weights_and_takes_the_better(matcher, coffee, matcher_calls):
     marks = (MarkedObject('cat', Area(150, 20, 450, 330)),)
-    reference = pipeline.prepare(coffee, hints=Hints(objects=marks))
-    outcome = pipeline.match(reference, example_photo('chelsea'))
+    reference = matcher.prepare(Reference(coffee, objects=marks))
+    outcome = matcher.match(reference, example_photo('chelsea'))
     assert len(matcher_calls) == 2
     assert outcome.verdict.status is not Status.OK
     assert [outcome.scene.objects[p.image_object].label for p in outcome.paired.pairs] == ['cat']
     alone = [
-        pipeline.match(reference, example_photo('chelsea'), Options(weighting=Weighting(kind)))
+        matcher.match(reference, example_photo('chelsea'), Options(weighting=Weighting(kind)))
         for kind in ('none', 'sew')
     ]
     assert outcome.agreement == max(attempt.agreement for attempt in alone)
 
 
-def test_auto_does_not_try_again_when_it_sees_no_object(pipeline, reference, matcher_calls):
+def test_auto_does_not_try_again_when_it_sees_no_object(matcher, reference, matcher_calls):
     grey = np.full((400, 600, 3), 127, np.uint8)
     grey[100:300:8, 100:500] = grey[100:300, 100:500:8] = 0
-    outcome = pipeline.match(reference, grey)
+    outcome = matcher.match(reference, grey)
     assert (outcome.weighting, len(matcher_calls)) == ('none', 1)
     assert outcome.image_weights.description == 'none: yolov4-tiny saw nothing'
 
 
-def test_a_figure_on_a_page_is_seen_as_large_as_it_is(pipeline, coffee):
+def test_a_figure_on_a_page_is_seen_as_large_as_it_is(matcher, coffee):
     page = np.full((2400, 3600, 3), 255, np.uint8)
     page[1800:2200, 200:800] = coffee
     mask = np.zeros((2400, 3600), np.uint8)
     mask[1800:2200, 200:800] = 1
-    reference = pipeline.prepare(page, mask)
-    alone = pipeline.prepare(coffee)
+    reference = matcher.prepare(Reference(page, mask=mask))
+    alone = matcher.prepare(coffee)
     seen, expected = reference.scene.objects[0], alone.scene.objects[0]
     assert seen.label == expected.label == 'cup'
     assert seen.area == expected.area.moved(200, 1800)
     assert torch.allclose(reference.scene.heat, alone.scene.heat, atol=1e-4)
 
 
-def test_one_look_at_an_image_finds_the_best_of_several_references(pipeline, coffee, scene):
+def test_one_look_at_an_image_finds_the_best_of_several_references(matcher, coffee, scene):
     references = [
-        pipeline.prepare(example_photo('chelsea')),
-        pipeline.prepare(coffee),
-        pipeline.prepare(example_photo('rocket')),
+        matcher.prepare(example_photo('chelsea')),
+        matcher.prepare(coffee),
+        matcher.prepare(example_photo('rocket')),
     ]
-    look = pipeline.analyse(scene.view(8.0, frame=0).image)
-    outcomes = pipeline.match_all(references, look)
+    look = matcher.analyse(scene.view(8.0, frame=0).image)
+    outcomes = matcher.match_all(references, look)
     assert [outcome.verdict.status is Status.OK for outcome in outcomes] == [False, True, False]
     assert outcomes[1].agreement == max(outcome.agreement for outcome in outcomes)
     # One of them was found without weights, so nothing was detected for the others.
     assert not look.has_scene
-    alone = pipeline.match(references[1], look.image)
+    alone = matcher.match(references[1], look.image)
     assert np.allclose(
         alone.verdict.reference_to_image, outcomes[1].verdict.reference_to_image, rtol=1e-6
     )
 
 
-def test_objects_are_detected_once_for_all_references(pipeline, coffee):
-    references = [pipeline.prepare(coffee), pipeline.prepare(example_photo('chelsea'))]
-    look = pipeline.analyse(example_photo('astronaut'))
-    outcomes = pipeline.match_all(references, look)
+def test_objects_are_detected_once_for_all_references(matcher, coffee):
+    references = [matcher.prepare(coffee), matcher.prepare(example_photo('chelsea'))]
+    look = matcher.analyse(example_photo('astronaut'))
+    outcomes = matcher.match_all(references, look)
     assert all(outcome.verdict.status is not Status.OK for outcome in outcomes)
     assert look.has_scene
     assert outcomes[0].scene is outcomes[1].scene is look.scene
@@ -503,7 +502,7 @@ def test_objects_are_detected_once_for_all_references(pipeline, coffee):
 # A stream: fewer keypoints, and a closer look at where the reference was followed to
 
 
-def test_the_strongest_keypoints_are_kept_in_their_order(pipeline, reference):
+def test_the_strongest_keypoints_are_kept_in_their_order(matcher, reference):
     few = reference.with_most(100)
     assert len(few.features) == few.scene.heat.shape[1] == 100
     weakest = few.features.scores.min()
@@ -521,9 +520,9 @@ def test_the_strongest_keypoints_are_kept_in_their_order(pipeline, reference):
     assert reference.with_most(100_000) is reference
 
 
-def test_fewer_keypoints_are_matched_on_both_sides(pipeline, reference, view, matcher_calls):
-    look = pipeline.analyse(view.image, most_keypoints=200)
-    (outcome,) = pipeline.match_all([reference], look)
+def test_fewer_keypoints_are_matched_on_both_sides(matcher, reference, view, matcher_calls):
+    look = matcher.analyse(view.image, most_keypoints=200)
+    (outcome,) = matcher.match_all([reference], look)
     assert [len(side.points) for side in matcher_calls[0][:2]] == [200, 200]
     assert outcome.image_keypoints == 200
     assert outcome.verdict.status is Status.OK
@@ -549,12 +548,12 @@ def prior_of(reference, view, **changes):
 
 @pytest.mark.parametrize('options', [Options(), SEW], ids=['auto', 'sew'])
 def test_a_closer_look_is_taken_where_it_was_followed_to(
-    pipeline, reference, small_view, options, matcher_calls
+    matcher, reference, small_view, options, matcher_calls
 ):
-    look = pipeline.analyse(small_view.image)
+    look = matcher.analyse(small_view.image)
     approach = BY_POINTS if options == Options() else BY_WEIGHTED_POINTS
     prior = prior_of(reference, small_view, approach=approach, locked=3)
-    (outcome,) = pipeline.match_all([reference], look, options, prior)
+    (outcome,) = matcher.match_all([reference], look, options, prior)
     assert outcome.verdict.status is Status.OK
     assert (outcome.locked, outcome.approach, len(matcher_calls)) == (4, approach, 1)
     found = outcome.verdict.reference_to_image
@@ -573,29 +572,29 @@ def test_a_closer_look_is_taken_where_it_was_followed_to(
         assert outcome.image_weights.description == 'none: found without'
 
 
-def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(pipeline, reference, small_view):
+def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(matcher, reference, small_view):
     wrong = np.array([[0.4, 0, 20], [0, 0.4, 400], [0, 0, 1]])
     prior = prior_of(reference, small_view, reference_to_image=wrong)
-    (outcome,) = pipeline.match_all([reference], pipeline.analyse(small_view.image), prior=prior)
-    (alone,) = pipeline.match_all([reference], pipeline.analyse(small_view.image))
+    (outcome,) = matcher.match_all([reference], matcher.analyse(small_view.image), prior=prior)
+    (alone,) = matcher.match_all([reference], matcher.analyse(small_view.image))
     assert outcome.locked == 0
     assert outcome.verdict.status is alone.verdict.status
     assert (outcome.correspondences.scores == alone.correspondences.scores).all()
 
 
 def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywhere(
-    pipeline, reference, small_view
+    matcher, reference, small_view
 ):
     aside = np.array([[1.0, 0, 40], [0, 1, 0], [0, 0, 1]]) @ small_view.picture_to_image
-    look = pipeline.analyse(small_view.image)
+    look = matcher.analyse(small_view.image)
     prior = prior_of(reference, small_view, reference_to_image=aside)
-    (outcome,) = pipeline.match_all([reference], look, prior=prior)
+    (outcome,) = matcher.match_all([reference], look, prior=prior)
     assert outcome.locked == 0
     assert look.has_features  # of the whole image
     closer = small_view.picture_to_image.copy()
     closer[0] += 5 * closer[2]
     prior = prior_of(reference, small_view, reference_to_image=closer)
-    (outcome,) = pipeline.match_all([reference], pipeline.analyse(small_view.image), prior=prior)
+    (outcome,) = matcher.match_all([reference], matcher.analyse(small_view.image), prior=prior)
     assert outcome.locked == 1
 
 
@@ -608,10 +607,10 @@ def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywher
     ],
 )
 def test_the_whole_image_is_looked_at_without_such_a_prior(
-    pipeline, reference, small_view, changes
+    matcher, reference, small_view, changes
 ):
-    look = pipeline.analyse(small_view.image)
-    (outcome,) = pipeline.match_all(
+    look = matcher.analyse(small_view.image)
+    (outcome,) = matcher.match_all(
         [reference],
         look,
         Options(weighting=Weighting('none')),
@@ -621,18 +620,18 @@ def test_the_whole_image_is_looked_at_without_such_a_prior(
     assert (look.features.width, look.features.height) == (1280, 720)
 
 
-def test_several_references_are_all_looked_for_everywhere(pipeline, reference, small_view, coffee):
-    references = [reference, pipeline.prepare(example_photo('chelsea'))]
-    look = pipeline.analyse(small_view.image)
-    outcomes = pipeline.match_all(references, look, prior=prior_of(reference, small_view))
+def test_several_references_are_all_looked_for_everywhere(matcher, reference, small_view, coffee):
+    references = [reference, matcher.prepare(example_photo('chelsea'))]
+    look = matcher.analyse(small_view.image)
+    outcomes = matcher.match_all(references, look, prior=prior_of(reference, small_view))
     assert [outcome.locked for outcome in outcomes] == [0, 0]
 
 
-def test_objects_that_are_known_are_not_detected_again(pipeline, reference, small_view):
-    scene = pipeline.analyse(small_view.image).scene
-    look = pipeline.analyse(small_view.image)
+def test_objects_that_are_known_are_not_detected_again(matcher, reference, small_view):
+    scene = matcher.analyse(small_view.image).scene
+    look = matcher.analyse(small_view.image)
     prior = prior_of(reference, small_view, approach=BY_WEIGHTED_POINTS, scene=scene)
-    (outcome,) = pipeline.match_all([reference], look, SEW, prior)
+    (outcome,) = matcher.match_all([reference], look, SEW, prior)
     assert outcome.scene is scene
     assert 'detect' not in outcome.stage_seconds
 
@@ -662,8 +661,8 @@ def test_a_part_gets_one_of_a_few_numbers_of_keypoints():
     assert keypoint_step(100, 20) == 100
 
 
-def test_detector_and_extractor_work_side_by_side_with_the_same_result(pipeline, view):
-    both, apart = pipeline.analyse(view.image), pipeline.analyse(view.image)
+def test_detector_and_extractor_work_side_by_side_with_the_same_result(matcher, view):
+    both, apart = matcher.analyse(view.image), matcher.analyse(view.image)
     features, scene = both.features_and_scene()
     assert (features, scene) == (both.features, both.scene)
     assert torch.equal(features.keypoints, apart.features.keypoints)
@@ -671,14 +670,12 @@ def test_detector_and_extractor_work_side_by_side_with_the_same_result(pipeline,
     assert list(both.times.seconds()) == ['extract', 'detect']
 
 
-def test_a_detector_that_fails_beside_the_extractor_is_told(
-    pipeline, reference, view, monkeypatch
-):
+def test_a_detector_that_fails_beside_the_extractor_is_told(matcher, reference, view, monkeypatch):
     def fail(image):
         raise RuntimeError('no more memory')
 
-    monkeypatch.setattr(pipeline.perception._reader, 'read_image', fail)
+    monkeypatch.setattr(matcher.perception._reader, 'read_image', fail)
     with pytest.raises(RuntimeError, match='no more memory'):
-        pipeline.match(reference, view.image, SEW)
+        matcher.match(reference, view.image, SEW)
     monkeypatch.undo()
-    assert pipeline.match(reference, view.image, SEW).verdict.status is Status.OK
+    assert matcher.match(reference, view.image, SEW).verdict.status is Status.OK

@@ -85,7 +85,7 @@ def test_the_wheel_holds_the_library_and_the_command(clone, tmp_path):
         assert 'niom = niom_ros.cli.main:main' in archive.read(entry_points).decode()
         requirements = archive.read(metadata).decode()
     assert not [name for name in names if name.startswith('environment')]
-    assert 'niom_ros/matching/pipeline.py' in names
+    assert 'niom_ros/matching/matcher.py' in names
     assert 'niom_ros/matching/calibration.json' in names
     templates = {str(file.relative_to(clone)) for file in (clone / TEMPLATES).iterdir()}
     assert f'{TEMPLATES}/report.html.j2' in templates

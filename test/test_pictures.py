@@ -13,6 +13,7 @@ from niom_ros.core.settings import Options, Weighting
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match, Weights
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Reference
 from niom_ros.pictures.lettering import (
     cleaned,
@@ -75,7 +76,9 @@ def grey_image(width=WIDTH, height=HEIGHT):
 
 def plain_reference(width=WIDTH, height=HEIGHT):
     box = Box(0, 0, width, height)
-    return Reference(grey_image(width, height), None, Scene(), box, box.area, 1.0, False, 1.0)
+    return PreparedReference(
+        grey_image(width, height), None, Scene(), box, box.area, 1.0, False, 1.0
+    )
 
 
 def matched_points(reference_points, image_points, scores, agrees, homography=None):
@@ -195,10 +198,10 @@ def test_an_outline_stays_in_its_panel_and_straight_however_far_it_reaches():
 
 
 @pytest.fixture(scope='module')
-def matched(pipeline, coffee, scene):
-    reference = pipeline.prepare(coffee)
+def matched(matcher, coffee, scene):
+    reference = matcher.prepare(coffee)
     image = scene.view(8.0, 0).image
-    return reference, image, pipeline.match(reference, image)
+    return reference, image, matcher.match(reference, image)
 
 
 def without_words(picture, image):
@@ -223,11 +226,13 @@ def test_the_overlay_lays_the_reference_over_its_place(matched):
     assert 1 < changed.mean() < 40
 
 
-def test_only_what_counts_is_laid_over(pipeline, coffee, matched):
+def test_only_what_counts_is_laid_over(matcher, coffee, matched):
     _, image, outcome = matched
     mask = np.zeros(coffee.shape[:2], np.uint8)
     mask[100:300, 150:450] = 1
-    overlay = without_words(draw_overlay(pipeline.prepare(coffee, mask), image, outcome), image)
+    overlay = without_words(
+        draw_overlay(matcher.prepare(Reference(coffee, mask=mask)), image, outcome), image
+    )
     covered = cv2.warpPerspective(
         mask, outcome.verdict.reference_to_image, (image.shape[1], image.shape[0])
     )
@@ -456,11 +461,11 @@ def test_scaling_keeps_pixel_centres():
 
 
 @pytest.fixture(scope='module')
-def weighted(pipeline, coffee, scene):
-    reference = pipeline.prepare(coffee)
+def weighted(matcher, coffee, scene):
+    reference = matcher.prepare(coffee)
     image = scene.view(8.0, 0).image
     options = Options(weighting=Weighting('sew'))
-    return reference, image, pipeline.match(reference, image, options)
+    return reference, image, matcher.match(reference, image, options)
 
 
 def panels_of(picture, outcome):

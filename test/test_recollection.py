@@ -7,7 +7,7 @@ import pytest
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, StreamOptions, Weighting
 from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.references.given import GivenReference, NamedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.simulation.virtual_scene import example_photo
 from niom_ros.stream.answers import find_best
 from niom_ros.stream.recollection import Recollection
@@ -18,15 +18,15 @@ INTERVAL = 5.0  # seconds
 
 
 @pytest.fixture(scope='module')
-def cup(pipeline, coffee):
-    return NamedReference(GivenReference(coffee, 'cup'), pipeline.prepare(coffee), 1)
+def cup(matcher, coffee):
+    return KnownReference(matcher.prepare(coffee), 1)
 
 
 class Stream:
     """Guides through images of the virtual camera, whose motion is known."""
 
-    def __init__(self, pipeline, named, scene):
-        self.pipeline, self.named, self.scene = pipeline, named, scene
+    def __init__(self, matcher, named, scene):
+        self.matcher, self.named, self.scene = matcher, named, scene
         self.recollection = Recollection()
 
     def show(self, seconds, followed=True, image=None, of=1):
@@ -36,7 +36,7 @@ class Stream:
         prior = self.recollection.prior(
             [self.named], tracked if followed else None, seconds, image.shape, INTERVAL
         )
-        answer = find_best(self.pipeline, [self.named], image, OPTIONS, prior=prior)
+        answer = find_best(self.matcher, [self.named], image, OPTIONS, prior=prior)
         self.recollection.note(answer, seconds)
         return answer
 
@@ -49,8 +49,8 @@ def found(reference_to_image):
 
 
 @pytest.fixture
-def stream(pipeline, cup, scene):
-    return Stream(pipeline, cup, scene)
+def stream(matcher, cup, scene):
+    return Stream(matcher, cup, scene)
 
 
 def detected(answer):

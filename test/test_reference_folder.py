@@ -21,6 +21,14 @@ import yaml
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
+from niom_ros.matching.reference import (
+    BadReference,
+    Landmark,
+    marked_object,
+    MOST_LANDMARKS,
+    MOST_OBJECTS,
+    Reference,
+)
 from niom_ros.references.folder import (
     FolderError,
     quoted,
@@ -28,14 +36,6 @@ from niom_ros.references.folder import (
     read_reference,
     ReferenceFolder,
 )
-from niom_ros.references.given import (
-    BadReference,
-    GivenReference,
-    marked_object,
-    MOST_LANDMARKS,
-    MOST_OBJECTS,
-)
-from niom_ros.references.landmarks import Landmark
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 
@@ -43,7 +43,7 @@ PICTURE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 def full_reference(**fields):
     mask = np.zeros((40, 60), np.uint8)
     mask[5:30, 5:50] = 255
-    return GivenReference(
+    return Reference(
         **{
             'image': PICTURE,
             'id': 'Gehäuse 3/4',
@@ -60,7 +60,7 @@ def full_reference(**fields):
 
 
 def assert_same(first, second):
-    for field in GivenReference.__dataclass_fields__:
+    for field in Reference.__dataclass_fields__:
         one, other = getattr(first, field), getattr(second, field)
         if isinstance(one, np.ndarray):
             assert np.array_equal(one, other), field
@@ -78,7 +78,7 @@ def file_of(folder, name):
 
 def test_a_reference_comes_back_as_it_was_given(tmp_path):
     folder = ReferenceFolder(tmp_path / 'new' / 'folder')
-    for reference in (full_reference(), GivenReference(PICTURE, 'plain')):
+    for reference in (full_reference(), Reference(PICTURE, 'plain')):
         file = folder.write(reference)
         assert_same(read_reference(file), reference)
     assert names_in(folder) == ['Gehäuse 3/4', 'plain']
@@ -100,7 +100,7 @@ def test_the_file_is_one_that_people_read(tmp_path):
 def test_writing_again_leaves_no_old_picture(tmp_path):
     folder = ReferenceFolder(tmp_path)
     folder.write(full_reference(id='a'))
-    folder.write(GivenReference(PICTURE, 'a-b'))
+    folder.write(Reference(PICTURE, 'a-b'))
     folder.write(full_reference(id='a', image=PICTURE // 2, mask=None))
     pictures = sorted(file.name.rpartition('-')[0] for file in (tmp_path / 'pictures').iterdir())
     assert pictures == ['a', 'a-b']
@@ -182,7 +182,7 @@ def test_plain_images_and_files_written_by_hand_are_references_too(tmp_path):
     assert (mine.id, mine.landmarks) == ('mine', (Landmark('tip', 1, 2),))
     assert np.array_equal(mine.image, PICTURE[..., ::-1])
     # Setting it by the service replaces the file that somebody wrote.
-    folder.write(GivenReference(PICTURE, 'bolt'))
+    folder.write(Reference(PICTURE, 'bolt'))
     assert file_of(folder, 'bolt') == tmp_path / 'bolt.yaml'
     folder.remove('mine')
     assert sorted(names_in(folder)) == ['bolt', 'nut']
@@ -193,7 +193,7 @@ def test_a_hand_written_file_of_another_name_is_replaced(tmp_path):
     cv2.imwrite(str(tmp_path / 'a.png'), PICTURE)
     (tmp_path / 'aaa.yaml').write_text('id: cup\nimage: a.png\n')
     folder = ReferenceFolder(tmp_path)
-    folder.write(GivenReference(PICTURE, 'cup', label='new'))
+    folder.write(Reference(PICTURE, 'cup', label='new'))
     assert read_reference(file_of(folder, 'cup')).label == 'new'
 
 
@@ -319,7 +319,7 @@ def test_a_picture_that_two_references_share_stays_with_the_other(tmp_path):
     folder.remove('a')
     assert names_in(folder) == ['b']
     assert read_reference(file_of(folder, 'b')).region == Box(30, 0, 30, 40)
-    folder.write(GivenReference(PICTURE, 'page'))
+    folder.write(Reference(PICTURE, 'page'))
     folder.remove('page')
     assert read_reference(file_of(folder, 'b')).region == Box(30, 0, 30, 40)
 
@@ -327,12 +327,12 @@ def test_a_picture_that_two_references_share_stays_with_the_other(tmp_path):
 def test_what_was_removed_or_replaced_does_not_come_back(tmp_path):
     folder = ReferenceFolder(tmp_path)
     cv2.imwrite(str(tmp_path / 'cat.png'), PICTURE)
-    folder.write(GivenReference(PICTURE, 'cat'))
+    folder.write(Reference(PICTURE, 'cat'))
     folder.remove('cat')
     assert folder.files() == []
     cv2.imwrite(str(tmp_path / 'photo.png'), PICTURE)
     (tmp_path / 'mine.yaml').write_text('id: cup\nimage: photo.png')
-    folder.write(GivenReference(PICTURE, 'cup'))
+    folder.write(Reference(PICTURE, 'cup'))
     assert folder.files() == [('cup', tmp_path / 'mine.yaml')]
 
 
@@ -352,13 +352,13 @@ def read_files(monkeypatch):
 def test_a_change_does_not_read_what_stayed_the_same(tmp_path, read_files):
     folder = ReferenceFolder(tmp_path)
     for name in 'abcdef':
-        folder.write(GivenReference(PICTURE, name))
+        folder.write(Reference(PICTURE, name))
     folder.remove('a')
     folder.remove('b')
     assert read_files == [f'{name}.yaml' for name in 'abcdef']
     assert names_in(folder) == ['c', 'd', 'e', 'f']
     # One that came back may say something else.
-    folder.write(GivenReference(PICTURE, 'a'))
+    folder.write(Reference(PICTURE, 'a'))
     assert names_in(folder) == ['a', 'c', 'd', 'e', 'f']
     assert read_files[6:] == ['a.yaml']
 
@@ -382,7 +382,7 @@ def test_what_a_person_changes_meanwhile_is_read(tmp_path, way):
         file.unlink()
         file.symlink_to(target)
     assert names_in(folder) == ['new']
-    folder.write(GivenReference(PICTURE, 'page'))
+    folder.write(Reference(PICTURE, 'page'))
     folder.remove('page')
     assert picture.exists()
 
@@ -428,7 +428,7 @@ def test_a_huge_file_is_not_read(tmp_path):
 def test_the_longest_description_that_is_taken_comes_back(tmp_path):
     longest = '\U00020000' * 252  # of characters, each of four bytes
     place = 1 / 3 + 1e-17
-    reference = GivenReference(
+    reference = Reference(
         PICTURE,
         longest,
         label=longest,
@@ -466,7 +466,7 @@ def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(tmp_path):
         ReferenceFolder(tmp_path / 'missing').files()
     (tmp_path / 'file').write_text('')
     with pytest.raises(FolderError, match='set keep_references to false'):
-        ReferenceFolder(tmp_path / 'file').write(GivenReference(PICTURE, 'a'))
+        ReferenceFolder(tmp_path / 'file').write(Reference(PICTURE, 'a'))
     with pytest.raises(FolderError, match='set keep_references to false'):
         ReferenceFolder(tmp_path / 'file').write_selected('a')
 
@@ -618,7 +618,7 @@ WRITER = """
 import sys
 import numpy as np
 from niom_ros.references.folder import ReferenceFolder
-from niom_ros.references.given import GivenReference
+from niom_ros.matching.reference import Reference
 folder = ReferenceFolder(sys.argv[1])
 random = np.random.default_rng(0)
 number = 0
@@ -626,7 +626,7 @@ while True:
     number += 1
     image = random.integers(0, 256, (300, 400, 3), np.uint8)
     image[0, 0] = number % 256
-    folder.write(GivenReference(image, 'cup', label=str(number % 256)))
+    folder.write(Reference(image, 'cup', label=str(number % 256)))
     folder.write_selected('cup')
     print(number, flush=True)
 """
@@ -648,5 +648,5 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_reference(tmp_path):
         assert reference.image[0, 0, 0] == int(reference.label)
         assert folder.selected() == 'cup'
     # The next write that is not disturbed removes what the killed ones left behind.
-    ReferenceFolder(tmp_path).write(GivenReference(PICTURE, 'cup'))
+    ReferenceFolder(tmp_path).write(Reference(PICTURE, 'cup'))
     assert len(list(Path(tmp_path / 'pictures').glob('cup-*.png'))) == 1

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from niom_ros.core.boxes import Box
 from niom_ros.images.decoding import ImageError
+from niom_ros.matching.reference import BadReference, Landmark, marked_object, Reference
 from niom_ros.references import library as library_module
 from niom_ros.references.folder import read_reference, ReferenceFolder
-from niom_ros.references.given import BadReference, GivenReference, marked_object
-from niom_ros.references.landmarks import Landmark
 from niom_ros.references.library import ReferenceLibrary, UnknownReference
 from niom_ros.semantics.heat_maps import Area
 
@@ -39,29 +39,29 @@ PICTURE = np.zeros((40, 60, 3), np.uint8)
 )
 def test_what_has_no_meaning_is_refused_with_what_to_do(fields, words):
     with pytest.raises(BadReference) as caught:
-        GivenReference(PICTURE, **{'id': 'a', **fields})
+        Reference(PICTURE, **{'id': 'a', **fields})
     assert words in str(caught.value)
 
 
 def test_a_mask_of_another_size_is_refused():
     with pytest.raises(ImageError, match='the mask has 60 x 39 pixels'):
-        GivenReference(PICTURE, 'a', mask=np.ones((39, 60), np.uint8))
+        Reference(PICTURE, 'a', mask=np.ones((39, 60), np.uint8))
 
 
 def test_landmarks_reach_to_the_edge_of_the_outer_pixels():
     corners = (Landmark('a', -0.5, -0.5), Landmark('b', 59.5, 39.5))
-    assert GivenReference(PICTURE, 'a', landmarks=corners).landmarks == corners
+    assert Reference(PICTURE, 'a', landmarks=corners).landmarks == corners
 
 
 def test_region_and_mask_count_together():
     mask = np.zeros((40, 60), np.uint8)
     mask[:, :30] = 7
     region = Box(20, 10, 20, 20)
-    assert GivenReference(PICTURE, 'a').counting_mask() is None
-    assert GivenReference(PICTURE, 'a', mask=mask).counting_mask() is mask
-    by_region = GivenReference(PICTURE, 'a', region=region).counting_mask()
+    assert Reference(PICTURE, 'a').counting_mask() is None
+    assert Reference(PICTURE, 'a', mask=mask).counting_mask() is mask
+    by_region = Reference(PICTURE, 'a', region=region).counting_mask()
     assert np.count_nonzero(by_region) == 400
-    both = GivenReference(PICTURE, 'a', region=region, mask=mask).counting_mask()
+    both = Reference(PICTURE, 'a', region=region, mask=mask).counting_mask()
     assert np.count_nonzero(both) == 200
     assert both[10:30, 20:30].all()
 
@@ -75,7 +75,12 @@ def test_boxes_of_objects_count_from_the_edge_and_are_cut_to_the_picture():
 
 
 def given(name, **fields):
-    return GivenReference(PICTURE, name, **fields)
+    return Reference(PICTURE, name, **fields)
+
+
+def prepared(reference):
+    """Return a reference that no network has seen: the library does not look into it."""
+    return SimpleNamespace(given=reference)
 
 
 @pytest.fixture
@@ -86,9 +91,9 @@ def library():
 def test_the_last_reference_set_is_looked_for_unless_it_is_only_kept(library):
     assert library.selected is None
     assert library.why_nothing_is_sought() == 'nothing to look for: call ~/set_reference'
-    first, _ = library.put(given('b'), reference='features')
+    first, _ = library.put(prepared(given('b')))
     assert library.selected is first
-    second, _ = library.put(given('a'), reference='features', select=False)
+    second, _ = library.put(prepared(given('a')), select=False)
     assert library.selected is first
     assert [named.id for named in library.all()] == ['a', 'b']
     assert second.revision == first.revision + 1
@@ -97,19 +102,19 @@ def test_the_last_reference_set_is_looked_for_unless_it_is_only_kept(library):
 
 
 def test_a_reference_of_the_same_name_takes_its_place(library):
-    library.put(given('a', label='old'), reference='features')
-    library.put(given('a', label='new'), reference='features')
+    library.put(prepared(given('a', label='old')))
+    library.put(prepared(given('a', label='new')))
     (only,) = library.all()
     assert only.given.label == 'new'
     assert only.revision == 2
 
 
 def test_after_the_selected_one_is_removed_none_is_looked_for(library):
-    library.put(given('a'), reference='features')
-    library.put(given('b'), reference='features')
+    library.put(prepared(given('a')))
+    library.put(prepared(given('b')))
     library.remove('a')
     assert library.selected.id == 'b'
-    library.put(given('c'), reference='features', select=False)
+    library.put(prepared(given('c')), select=False)
     library.remove('b')
     assert library.selected is None
     assert library.why_nothing_is_sought() == "none is selected of 'c': call ~/select_reference"
@@ -120,7 +125,7 @@ def test_an_unknown_name_is_answered_with_those_there_are(library):
         with pytest.raises(UnknownReference, match="no reference 'x'; known: none yet"):
             act('x')
     for number in range(12):
-        library.put(given(f'{number:02}'), reference='features')
+        library.put(prepared(given(f'{number:02}')))
     with pytest.raises(UnknownReference, match=r"known: '00', .*'09' and 2 more"):
         library.select('x')
     assert library.selected.id == '11'
@@ -128,23 +133,23 @@ def test_an_unknown_name_is_answered_with_those_there_are(library):
 
 def test_a_full_library_takes_changes_but_no_more(library, monkeypatch):
     monkeypatch.setattr(library_module, 'MOST_REFERENCES', 2)
-    library.put(given('a'), reference='features')
-    library.put(given('b'), reference='features')
+    library.put(prepared(given('a')))
+    library.put(prepared(given('b')))
     with pytest.raises(BadReference, match='remove one first'):
-        library.put(given('c'), reference='features')
-    assert library.put(given('a', label='new'), reference='features')[0].given.label == 'new'
+        library.put(prepared(given('c')))
+    assert library.put(prepared(given('a', label='new')))[0].given.label == 'new'
 
 
 def test_references_have_so_many_pixels_together_at_most(library, monkeypatch):
     pixels = PICTURE.shape[0] * PICTURE.shape[1]
     monkeypatch.setattr(library_module, 'MOST_PIXELS', 2 * pixels)
-    library.put(given('a'), reference='features')
-    library.put(given('b'), reference='features')
+    library.put(prepared(given('a')))
+    library.put(prepared(given('b')))
     with pytest.raises(BadReference, match='scale it down, or remove another'):
-        library.put(given('c'), reference='features')
-    library.put(given('a', label='new'), reference='features')
+        library.put(prepared(given('c')))
+    library.put(prepared(given('a', label='new')))
     library.remove('b')
-    library.put(given('c'), reference='features')
+    library.put(prepared(given('c')))
 
 
 def test_whoever_looks_does_not_wait_for_the_disk():
@@ -162,7 +167,7 @@ def test_whoever_looks_does_not_wait_for_the_disk():
             looked.append((library.selected, library.all()))
 
     library = ReferenceLibrary(SlowFolder())
-    named, _ = library.put(given('a'), reference='features')
+    named, _ = library.put(prepared(given('a')))
     library.select('a')
     library.remove('a')
     # Nothing has changed before it is written.
@@ -170,7 +175,7 @@ def test_whoever_looks_does_not_wait_for_the_disk():
 
 
 def test_nothing_changes_while_a_result_is_being_published(library):
-    library.put(given('a'), reference='features')
+    library.put(prepared(given('a')))
     removing = Thread(target=library.remove, args=('a',))
     with library.unchanging():
         removing.start()
@@ -185,12 +190,12 @@ def test_what_cannot_be_written_is_not_changed(tmp_path):
     blocked = tmp_path / 'file'
     blocked.write_text('not a folder')
     library = ReferenceLibrary(ReferenceFolder(blocked))
-    library.add(given('a'), reference='features')
+    library.add(prepared(given('a')))
     library.choose('a')
     before = library.all()
     for act in (
-        lambda: library.put(given('b'), reference='features'),
-        lambda: library.put(replace(before[0].given, label='new'), reference='features'),
+        lambda: library.put(prepared(given('b'))),
+        lambda: library.put(prepared(replace(before[0].given, label='new'))),
         lambda: library.select('a'),
         lambda: library.remove('a'),
     ):
@@ -203,10 +208,10 @@ def test_what_cannot_be_written_is_not_changed(tmp_path):
 def test_a_selection_that_cannot_be_written_is_told_but_the_reference_counts(tmp_path):
     folder = ReferenceFolder(tmp_path)
     library = ReferenceLibrary(folder)
-    library.put(given('a', label='old'), reference='features')
+    library.put(prepared(given('a', label='old')))
     (tmp_path / 'selected').unlink()
     (tmp_path / 'selected').mkdir()  # cannot be replaced by a file
-    named, problem = library.put(given('a', label='new'), reference='features')
+    named, problem = library.put(prepared(given('a', label='new')))
     assert library.selected is named
     assert named.given.label == read_reference(named.file).label == 'new'
     assert 'after a restart it will not be selected' in problem
@@ -214,13 +219,13 @@ def test_a_selection_that_cannot_be_written_is_told_but_the_reference_counts(tmp
 
 def test_revisions_go_on_where_an_earlier_library_ended():
     library = ReferenceLibrary(revision=7)
-    assert library.put(given('a'), reference='features')[0].revision == library.revision == 8
+    assert library.put(prepared(given('a')))[0].revision == library.revision == 8
 
 
 def test_many_threads_may_change_it_at_once(library):
     def change(number):
         for _ in range(50):
-            library.put(given(f'{number}'), reference='features')
+            library.put(prepared(given(f'{number}')))
             library.select(f'{number}')
             library.all()
             library.remove(f'{number}')
@@ -231,4 +236,4 @@ def test_many_threads_may_change_it_at_once(library):
     for thread in threads:
         thread.join()
     assert library.all() == ()
-    assert library.put(given('a'), reference='features')[0].revision == 201
+    assert library.put(prepared(given('a')))[0].revision == 201

@@ -130,14 +130,14 @@ def reference(small_photo, tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def pipeline():
+def matcher():
     return Matcher(Settings(device='cpu', max_keypoints=256))
 
 
 @pytest.fixture
-def loaded(pipeline, monkeypatch):
+def loaded(matcher, monkeypatch):
     """Save the time to load the networks."""
-    monkeypatch.setattr(command, 'Matcher', lambda _: pipeline)
+    monkeypatch.setattr(command, 'Matcher', lambda _: matcher)
 
 
 def run(*arguments):

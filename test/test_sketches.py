@@ -1,4 +1,4 @@
-"""A sketch as the reference: from paper to the thing that it shows, through the whole pipeline."""
+"""A sketch as the reference: from paper to the thing that it shows, through the whole matcher."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +20,7 @@ from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.matching.match import Approach, Match
 from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.prior import DEFAULTS as PRIOR_DEFAULTS
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
@@ -29,9 +30,8 @@ from niom_ros.matching.strategies.on_object import fitting, OnObject
 from niom_ros.matching.strategies.points import Points
 from niom_ros.matching.strategies.strategy import Search, Strategy
 from niom_ros.pictures.matches import draw_edges, draw_report
-from niom_ros.references.given import GivenReference, NamedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.scene import Hints
 from niom_ros.simulation.demo_sketch import demo_sketch
 from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
 from niom_ros.stream.answers import find_best
@@ -47,8 +47,8 @@ def bent_copy() -> np.ndarray:
 
 
 @pytest.fixture(scope='module')
-def reference(pipeline: Matcher) -> Reference:
-    return pipeline.prepare(demo_sketch())
+def reference(matcher: Matcher) -> PreparedReference:
+    return matcher.prepare(demo_sketch())
 
 
 @pytest.fixture(scope='module')
@@ -56,10 +56,12 @@ def view(scene: VirtualScene) -> View:
     return scene.view(8.0, frame=0)
 
 
-def test_a_sketch_finds_what_it_shows(pipeline: Matcher, reference: Reference, view: View) -> None:
+def test_a_sketch_finds_what_it_shows(
+    matcher: Matcher, reference: PreparedReference, view: View
+) -> None:
     assert reference.drawing and reference.kind_confidence > 0.9
-    look = pipeline.analyse(view.image)
-    (outcome,) = pipeline.match_all([reference], look)
+    look = matcher.analyse(view.image)
+    (outcome,) = matcher.match_all([reference], look)
     verdict = outcome.verdict
     assert verdict.status is Status.OK, verdict.message
     assert outcome.approach == BY_INK
@@ -70,9 +72,9 @@ def test_a_sketch_finds_what_it_shows(pipeline: Matcher, reference: Reference, v
 
 
 def test_its_points_lie_where_it_was_found_best_first(
-    pipeline: Matcher, reference: Reference, view: View
+    matcher: Matcher, reference: PreparedReference, view: View
 ) -> None:
-    outcome = pipeline.match(reference, view.image, INK)
+    outcome = matcher.match(reference, view.image, INK)
     matches, agrees = outcome.correspondences, outcome.verdict.inliers
     assert 200 < len(matches) <= 400
     assert (np.diff(matches.scores) <= 0).all()
@@ -84,20 +86,20 @@ def test_its_points_lie_where_it_was_found_best_first(
 
 @pytest.mark.parametrize('name', ['astronaut', 'chelsea', 'rocket', 'gravel'])
 def test_a_sketch_is_not_found_where_it_is_not(
-    pipeline: Matcher, reference: Reference, name: str
+    matcher: Matcher, reference: PreparedReference, name: str
 ) -> None:
-    outcome = pipeline.match(reference, example_photo(name), INK)
+    outcome = matcher.match(reference, example_photo(name), INK)
     assert outcome.verdict.status is not Status.OK
     assert outcome.verdict.reference_to_image is None
 
 
 @pytest.mark.parametrize('level', [0, 128, 255])
 def test_an_even_image_holds_no_drawing(
-    pipeline: Matcher, reference: Reference, level: int
+    matcher: Matcher, reference: PreparedReference, level: int
 ) -> None:
     image = np.full((480, 640, 3), level, np.uint8)
     for options in (INK, Options()):
-        assert pipeline.match(reference, image, options).verdict.status is not Status.OK
+        assert matcher.match(reference, image, options).verdict.status is not Status.OK
 
 
 @pytest.fixture(scope='module')
@@ -146,16 +148,16 @@ def noise(mean: float, deviation: float, width: int = 640, height: int = 480) ->
     ids=lambda image: f'{image.shape[1]}x{image.shape[0]}, {image.mean():.0f}, {image.std():.0f}',
 )
 def test_what_shows_nothing_holds_no_drawing(
-    pipeline: Matcher, holes: np.ndarray, image: np.ndarray
+    matcher: Matcher, holes: np.ndarray, image: np.ndarray
 ) -> None:
     """The border of an image is no edge, nor is grain, however little else there is."""
-    verdict = pipeline.match(pipeline.prepare(holes), image, INK).verdict
+    verdict = matcher.match(matcher.prepare(holes), image, INK).verdict
     assert verdict.status is not Status.OK
     assert verdict.confidence < 0.5
 
 
 def test_a_plate_is_found_on_a_wall_that_shows_nothing_else(
-    pipeline: Matcher, holes: np.ndarray
+    matcher: Matcher, holes: np.ndarray
 ) -> None:
     view = np.array([[0.9, 0.1, 110], [-0.08, 0.95, 120], [0.0001, 0, 1]])
     metal = np.full((300, 400, 3), 175, np.uint8)
@@ -166,32 +168,36 @@ def test_a_plate_is_found_on_a_wall_that_shows_nothing_else(
     image = wall()
     seen, where = (cv2.warpPerspective(each, view, (640, 480)) for each in (metal, covered))
     image[where > 127] = seen[where > 127]
-    reference = pipeline.prepare(holes)
-    verdict = pipeline.match(reference, image, INK).verdict
+    reference = matcher.prepare(holes)
+    verdict = matcher.match(reference, image, INK).verdict
     assert verdict.status is Status.OK, verdict.message
     assert verdict.reference_to_image is not None
     assert corner_error(verdict.reference_to_image, view, reference.box) < 10
 
 
-def test_a_copy_of_a_sketch_is_found_by_matches(pipeline: Matcher, reference: Reference) -> None:
-    look = pipeline.analyse(bent_copy())
-    (outcome,) = pipeline.match_all([reference], look)
+def test_a_copy_of_a_sketch_is_found_by_matches(
+    matcher: Matcher, reference: PreparedReference
+) -> None:
+    look = matcher.analyse(bent_copy())
+    (outcome,) = matcher.match_all([reference], look)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     assert outcome.approach == BY_POINTS
     assert not look.has_edges
     assert corner_error(outcome.verdict.reference_to_image, BENT, reference.box) < 12
 
 
-def test_what_worked_is_tried_first(pipeline: Matcher, reference: Reference, view: View) -> None:
-    look = pipeline.analyse(view.image)
-    (outcome,) = pipeline.match_all([reference], look, prior=Prior(reference, BY_INK, np.eye(3)))
+def test_what_worked_is_tried_first(
+    matcher: Matcher, reference: PreparedReference, view: View
+) -> None:
+    look = matcher.analyse(view.image)
+    (outcome,) = matcher.match_all([reference], look, prior=Prior(reference, BY_INK, np.eye(3)))
     assert outcome.verdict.status is Status.OK
     assert not look.has_features
 
 
 @pytest.fixture(scope='module')
-def named(reference: Reference) -> NamedReference:
-    return NamedReference(GivenReference(demo_sketch(), 'cup'), reference, 1)
+def named(reference: PreparedReference) -> KnownReference:
+    return KnownReference(reference, 1)
 
 
 @pytest.fixture
@@ -215,16 +221,16 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_drawing_that_was_found_is_looked_for_where_it_was(
-    pipeline: Matcher, scene: VirtualScene, named: NamedReference, searches: list[str]
+    matcher: Matcher, scene: VirtualScene, named: KnownReference, searches: list[str]
 ) -> None:
     prior = None
     for frame, seconds in enumerate((8.0, 8.1, 8.2)):
         view = scene.view(seconds, frame)
-        found = find_best(pipeline, [named], view.image, StreamOptions(), prior=prior)
+        found = find_best(matcher, [named], view.image, StreamOptions(), prior=prior)
         prior = found.prior
         verdict = found.match.verdict
         assert verdict.status is Status.OK, verdict.message
-        box = named.reference.box
+        box = named.prepared.box
         assert corner_error(verdict.reference_to_image, view.picture_to_image, box) < 12
         assert found.match.locked == frame
     assert searches == ['trace', 'trace_near', 'trace_near']
@@ -233,19 +239,19 @@ def test_a_drawing_that_was_found_is_looked_for_where_it_was(
 
 @pytest.mark.parametrize('degrees', [90, 180])
 def test_where_it_was_is_known_in_the_upright_image(
-    pipeline: Matcher, view: View, named: NamedReference, searches: list[str], degrees: int
+    matcher: Matcher, view: View, named: KnownReference, searches: list[str], degrees: int
 ) -> None:
     turned = np.rot90(view.image, degrees // 90).copy()
     options = StreamOptions(rotation=degrees)
-    first = find_best(pipeline, [named], turned, options)
-    again = find_best(pipeline, [named], turned, options, prior=first.prior)
+    first = find_best(matcher, [named], turned, options)
+    again = find_best(matcher, [named], turned, options, prior=first.prior)
     assert first.match.verdict.status is again.match.verdict.status is Status.OK
     assert searches == ['trace', 'trace_near']
 
 
 @pytest.mark.parametrize('reason', ['it left', 'long ago', 'another reference', 'by matches'])
 def test_a_drawing_is_looked_for_everywhere(
-    pipeline: Matcher, reference: Reference, view: View, searches: list[str], reason: str
+    matcher: Matcher, reference: PreparedReference, view: View, searches: list[str], reason: str
 ) -> None:
     good = Prior(reference, BY_INK, view.picture_to_image)
     prior = {
@@ -254,7 +260,7 @@ def test_a_drawing_is_looked_for_everywhere(
         'another reference': replace(good, reference=replace(reference)),
         'by matches': replace(good, approach=BY_POINTS),
     }[reason]
-    (outcome,) = pipeline.match_all([reference], pipeline.analyse(view.image), INK, prior)
+    (outcome,) = matcher.match_all([reference], matcher.analyse(view.image), INK, prior)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     assert outcome.locked == 0
     assert searches == (['trace_near', 'trace'] if reason == 'it left' else ['trace'])
@@ -262,11 +268,11 @@ def test_a_drawing_is_looked_for_everywhere(
 
 @pytest.mark.parametrize('seconds', [1.6, 2.0])
 def test_what_lies_on_the_way_from_an_old_prior_is_not_believed(
-    pipeline: Matcher, scene: VirtualScene, reference: Reference, seconds: float
+    matcher: Matcher, scene: VirtualScene, reference: PreparedReference, seconds: float
 ) -> None:
     prior = Prior(reference, BY_INK, scene.picture_to_image(0.0))
     view = scene.view(seconds, frame=7)
-    (outcome,) = pipeline.match_all([reference], pipeline.analyse(view.image), INK, prior)
+    (outcome,) = matcher.match_all([reference], matcher.analyse(view.image), INK, prior)
     verdict = outcome.verdict
     assert verdict.status is Status.OK and verdict.reference_to_image is not None
     assert corner_error(verdict.reference_to_image, view.picture_to_image, reference.box) < 12
@@ -274,29 +280,29 @@ def test_what_lies_on_the_way_from_an_old_prior_is_not_believed(
 
 @pytest.mark.parametrize('name', ['astronaut', 'chelsea', 'rocket', 'gravel'])
 def test_a_prior_does_not_make_a_drawing_be_found_where_it_is_not(
-    pipeline: Matcher, reference: Reference, view: View, name: str
+    matcher: Matcher, reference: PreparedReference, view: View, name: str
 ) -> None:
     prior = Prior(reference, BY_INK, view.picture_to_image)
     image = cv2.resize(example_photo(name), (640, 480))
-    (outcome,) = pipeline.match_all([reference], pipeline.analyse(image), INK, prior)
+    (outcome,) = matcher.match_all([reference], matcher.analyse(image), INK, prior)
     assert outcome.verdict.reference_to_image is None
 
 
-def test_a_frame_without_it_gives_no_clue(pipeline: Matcher, named: NamedReference) -> None:
+def test_a_frame_without_it_gives_no_clue(matcher: Matcher, named: KnownReference) -> None:
     image = np.full((480, 640, 3), 128, np.uint8)
-    assert find_best(pipeline, [named], image, StreamOptions()).prior is None
+    assert find_best(matcher, [named], image, StreamOptions()).prior is None
 
 
 @pytest.mark.parametrize('first', [BY_INK, BY_WEIGHTED_POINTS], ids=['ink', 'sew'])
 def test_the_other_approach_is_tried_when_the_first_fails(
-    pipeline: Matcher,
-    reference: Reference,
+    matcher: Matcher,
+    reference: PreparedReference,
     coffee: np.ndarray,
     view: View,
     monkeypatch: pytest.MonkeyPatch,
     first: Approach,
 ) -> None:
-    wanted, image = pipeline.prepare(coffee), view.image
+    wanted, image = matcher.prepare(coffee), view.image
     if first == BY_INK:
         wanted, image = reference, bent_copy()
     tried: list[Approach] = []
@@ -313,18 +319,18 @@ def test_the_other_approach_is_tried_when_the_first_fails(
     for strategy in (Points, Ink):
         monkeypatch.setattr(strategy, 'find', refusing_first(strategy.find))
     prior = Prior(wanted, first, np.eye(3))
-    (outcome,) = pipeline.match_all([wanted], pipeline.analyse(image), prior=prior)
+    (outcome,) = matcher.match_all([wanted], matcher.analyse(image), prior=prior)
     assert tried == [first, BY_POINTS]
     assert outcome.approach == BY_POINTS
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
 
 
 def test_weights_that_were_used_are_told_also_when_they_came_first(
-    pipeline: Matcher, coffee: np.ndarray, view: View
+    matcher: Matcher, coffee: np.ndarray, view: View
 ) -> None:
-    reference = pipeline.prepare(coffee)
+    reference = matcher.prepare(coffee)
     prior = Prior(reference, BY_WEIGHTED_POINTS, np.eye(3))
-    (outcome,) = pipeline.match_all([reference], pipeline.analyse(view.image), prior=prior)
+    (outcome,) = matcher.match_all([reference], matcher.analyse(view.image), prior=prior)
     assert outcome.approach == BY_WEIGHTED_POINTS
     assert outcome.weighting == 'sew'
     assert outcome.image_weights.description.startswith('yolov4-tiny')
@@ -342,12 +348,12 @@ def sketch_of_a_cat() -> np.ndarray:
     return page
 
 
-def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(pipeline: Matcher) -> None:
+def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(matcher: Matcher) -> None:
     photo = example_photo('chelsea')
-    cat = pipeline.prepare(sketch_of_a_cat(), hints=Hints('cat'), fewest_keypoints=0)
-    planned = pipeline.approaches(cat, Options())
+    cat = matcher.prepare(Reference(sketch_of_a_cat(), label='cat'), fewest_keypoints=0)
+    planned = matcher.approaches(cat, Options())
     assert planned == [BY_POINTS, BY_INK, Approach(OnObject.name)]
-    outcome = pipeline.match(cat, photo)
+    outcome = matcher.match(cat, photo)
     # It is another cat, so it is not said to be found.
     assert outcome.verdict.status is Status.LOW_CONFIDENCE
     assert outcome.verdict.reference_to_image is None and outcome.verdict.confidence == 0
@@ -362,14 +368,14 @@ def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(pipeline: 
     assert spread.prod() > 0.5 * seen.area.width * seen.area.height
 
 
-def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(pipeline: Matcher) -> None:
+def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(matcher: Matcher) -> None:
     photo, sketch = example_photo('chelsea'), sketch_of_a_cat()
-    unlabelled = pipeline.prepare(sketch, fewest_keypoints=0)
-    look = pipeline.analyse(photo)
-    (outcome,) = pipeline.match_all([unlabelled], look)
+    unlabelled = matcher.prepare(sketch, fewest_keypoints=0)
+    look = matcher.analyse(photo)
+    (outcome,) = matcher.match_all([unlabelled], look)
     assert not look.has_scene and outcome.approach in (BY_POINTS, BY_INK)
-    labelled = pipeline.prepare(sketch, hints=Hints('cat'), fewest_keypoints=0)
-    outcome = pipeline.match(labelled, example_photo('brick'))
+    labelled = matcher.prepare(Reference(sketch, label='cat'), fewest_keypoints=0)
+    outcome = matcher.match(labelled, example_photo('brick'))
     assert outcome.approach in (BY_POINTS, BY_INK)
     assert outcome.paired.how.startswith('none: no object in the image')
 
@@ -380,17 +386,17 @@ def test_a_rectangle_is_moved_onto_another() -> None:
     np.testing.assert_allclose(warp_points(view, corners), [[100, 50], [140, 60], [120, 55]])
 
 
-def test_a_single_line_is_not_looked_for_by_its_ink(pipeline: Matcher) -> None:
+def test_a_single_line_is_not_looked_for_by_its_ink(matcher: Matcher) -> None:
     page = np.full((400, 600, 3), 255, np.uint8)
     cv2.line(page, (50, 60), (550, 340), (0, 0, 0), 3, cv2.LINE_AA)
     with pytest.raises(TooPlain, match='hardly any strokes'):
-        pipeline.prepare(page, hints=Hints(drawing=True), fewest_keypoints=5000)
+        matcher.prepare(Reference(page, drawing=True), fewest_keypoints=5000)
 
 
 def test_approaches_depend_on_the_reference_and_the_options(
-    pipeline: Matcher, reference: Reference, coffee: np.ndarray
+    matcher: Matcher, reference: PreparedReference, coffee: np.ndarray
 ) -> None:
-    photo, approaches = pipeline.prepare(coffee), pipeline.approaches
+    photo, approaches = matcher.prepare(coffee), matcher.approaches
     by_both = [BY_POINTS, BY_WEIGHTED_POINTS]
     sew, matches = Options(weighting=Weighting('sew')), Options(drawing_search='matches')
     assert approaches(reference, Options()) == [BY_POINTS, BY_INK]
@@ -407,23 +413,23 @@ def test_approaches_depend_on_the_reference_and_the_options(
         Options(drawing_search='pencil')
 
 
-def test_a_plain_outline_is_enough_for_a_drawing_but_not_for_a_photo(pipeline: Matcher) -> None:
+def test_a_plain_outline_is_enough_for_a_drawing_but_not_for_a_photo(matcher: Matcher) -> None:
     page = np.full((400, 600, 3), 255, np.uint8)
     cv2.ellipse(page, (300, 200), (220, 130), 10, 0, 360, (0, 0, 0), 3, cv2.LINE_AA)
-    plain = pipeline.prepare(page, fewest_keypoints=5000)
+    plain = matcher.prepare(page, fewest_keypoints=5000)
     assert plain.drawing and plain.matchability > 0.5
     with pytest.raises(TooPlain):
-        pipeline.prepare(page, fewest_keypoints=5000, hints=Hints(drawing=False))
+        matcher.prepare(Reference(page, drawing=False), fewest_keypoints=5000)
     dot = np.full((400, 600, 3), 255, np.uint8)
     cv2.line(dot, (300, 200), (330, 200), (0, 0, 0), 3)
     with pytest.raises(TooPlain):
-        pipeline.prepare(dot, fewest_keypoints=5000, hints=Hints(drawing=True))
+        matcher.prepare(Reference(dot, drawing=True), fewest_keypoints=5000)
     # A photo that somebody calls a drawing, with no ink in it, is still looked for by matches.
-    forced = pipeline.prepare(dot, fewest_keypoints=0, hints=Hints(drawing=True))
-    assert forced.drawing and pipeline.approaches(forced, INK) == [BY_POINTS, BY_WEIGHTED_POINTS]
+    forced = matcher.prepare(Reference(dot, drawing=True), fewest_keypoints=0)
+    assert forced.drawing and matcher.approaches(forced, INK) == [BY_POINTS, BY_WEIGHTED_POINTS]
 
 
-def test_only_the_part_that_counts_is_laid_along_edges(pipeline: Matcher, view: View) -> None:
+def test_only_the_part_that_counts_is_laid_along_edges(matcher: Matcher, view: View) -> None:
     page = np.full((1500, 2200, 3), 255, np.uint8)
     page[1100:, 1600:] = demo_sketch()
     # Scribble beside it that is nowhere in the image.
@@ -431,8 +437,8 @@ def test_only_the_part_that_counts_is_laid_along_edges(pipeline: Matcher, view: 
         cv2.line(page, (x, 20), (1500 - x, 1480), (0, 0, 0), 3)
     mask = np.zeros((1500, 2200), np.uint8)
     mask[1100:, 1600:] = 255
-    reference = pipeline.prepare(page, mask)
-    outcome = pipeline.match(reference, view.image, INK)
+    reference = matcher.prepare(Reference(page, mask=mask))
+    outcome = matcher.match(reference, view.image, INK)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     moved = np.array([[1, 0, -1600], [0, 1, -1100], [0, 0, 1.0]])
     truth = view.picture_to_image @ moved
@@ -442,13 +448,13 @@ def test_only_the_part_that_counts_is_laid_along_edges(pipeline: Matcher, view: 
 
 
 def test_the_report_of_a_sketch_shows_the_edges(
-    pipeline: Matcher, reference: Reference, view: View
+    matcher: Matcher, reference: PreparedReference, view: View
 ) -> None:
-    outcome = pipeline.match(reference, view.image, INK)
+    outcome = matcher.match(reference, view.image, INK)
     edges = draw_edges(reference, view.image, outcome, max_width=900)
     assert edges.shape[1] <= 900
     report = draw_report(reference, view.image, outcome)
-    plain = draw_report(reference, view.image, pipeline.match(reference, view.image))
+    plain = draw_report(reference, view.image, matcher.match(reference, view.image))
     assert report.shape == plain.shape
     # Ink that lies on edges is marked in blue; a camera image in grey has no such pixel.
     assert (edges == (86, 180, 233)).all(axis=2).sum() > 500
@@ -470,9 +476,7 @@ def steel_plate_on_bricks(page: np.ndarray, to_image: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize('kind', ['pdf', 'svg'])
-def test_a_page_of_a_blueprint_finds_the_part(
-    pipeline: Matcher, tmp_path: Path, kind: str
-) -> None:
+def test_a_page_of_a_blueprint_finds_the_part(matcher: Matcher, tmp_path: Path, kind: str) -> None:
     file, alone = tmp_path / f'plate.{kind}', tmp_path / f'alone.{kind}'
     for path, parts in ((file, blueprint()), (alone, plate())):
         if kind == 'pdf':
@@ -482,10 +486,10 @@ def test_a_page_of_a_blueprint_finds_the_part(
     page = 1 if kind == 'pdf' else 0
     picture = read_reference_picture(file, page)
     assert 'dimension lines' in picture.notes[0] and 'title block' in picture.notes[0]
-    reference = pipeline.prepare(picture.image)
+    reference = matcher.prepare(picture.image)
     assert reference.drawing
     truth = np.array([[0.34, 0.06, 60], [-0.05, 0.36, 70], [1e-5, 3e-5, 1]])
     image = steel_plate_on_bricks(read_reference_picture(alone, page).image, truth)
-    outcome = pipeline.match(reference, image)
+    outcome = matcher.match(reference, image)
     assert outcome.verdict.status is Status.OK, outcome.verdict.message
     assert corner_error(outcome.verdict.reference_to_image, truth, reference.box) < 4

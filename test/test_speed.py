@@ -259,7 +259,7 @@ def test_the_node_is_measured_beside_the_library(small_pipeline):
 def test_the_command_prints_and_writes_after_each_part(tmp_path, capsys, monkeypatch):
     asked = []
 
-    def parts(pipeline, settings, store, plan, progress):
+    def parts(matcher, settings, store, plan, progress):
         asked.append(plan)
         table = Table('Ratios', ('ratio', 'value'), [('sew_overhead', '1.05')])
         return [

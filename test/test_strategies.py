@@ -19,8 +19,8 @@ from niom_ros.matching.image_analysis import ImageAnalysis, Once
 from niom_ros.matching.match import Approach, Match
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.perception import Perception
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.prior import Prior
-from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.ink import InkChecks
 from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
 from niom_ros.models.store import ModelStore
@@ -58,7 +58,7 @@ class Tiny:
     def __init__(self, perception: Perception) -> None:
         self.asked: list[Search] = []
 
-    def weightings(self, reference: Reference, options: Options) -> Sequence[str]:
+    def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
         return ('none',) if self.applies else ()
 
     def find(self, search: Search) -> Match | None:
@@ -103,7 +103,7 @@ def matcher(with_tiny: tuple[Matcher, Tiny]) -> Matcher:
 
 
 @pytest.fixture(scope='module')
-def cup(with_tiny: tuple[Matcher, Tiny], coffee: np.ndarray) -> Reference:
+def cup(with_tiny: tuple[Matcher, Tiny], coffee: np.ndarray) -> PreparedReference:
     return with_tiny[0].prepare(coffee)
 
 
@@ -113,7 +113,7 @@ def elsewhere() -> np.ndarray:
 
 
 def test_a_strategy_from_outside_is_asked_last_and_its_answer_bears_its_name(
-    matcher: Matcher, tiny: Tiny, cup: Reference, elsewhere: np.ndarray
+    matcher: Matcher, tiny: Tiny, cup: PreparedReference, elsewhere: np.ndarray
 ) -> None:
     tiny.answer = found()
     match = matcher.match(cup, elsewhere)
@@ -129,7 +129,7 @@ def test_a_strategy_from_outside_is_asked_last_and_its_answer_bears_its_name(
 
 
 def test_a_strategy_is_not_asked_when_an_earlier_one_found_it(
-    matcher: Matcher, tiny: Tiny, cup: Reference, coffee: np.ndarray
+    matcher: Matcher, tiny: Tiny, cup: PreparedReference, coffee: np.ndarray
 ) -> None:
     tiny.answer = found()
     match = matcher.match(cup, coffee)
@@ -138,7 +138,7 @@ def test_a_strategy_is_not_asked_when_an_earlier_one_found_it(
 
 
 def test_ranks_and_what_applies_decide_on_the_order(
-    matcher: Matcher, tiny: Tiny, cup: Reference, monkeypatch: pytest.MonkeyPatch
+    matcher: Matcher, tiny: Tiny, cup: PreparedReference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = [BY_POINTS, BY_WEIGHTED_POINTS, Approach('tiny')]
     assert matcher.approaches(cup, Options()) == last
@@ -153,7 +153,7 @@ def test_ranks_and_what_applies_decide_on_the_order(
 
 
 def test_a_prior_reaches_only_its_own_reference_and_approach(
-    matcher: Matcher, tiny: Tiny, cup: Reference, elsewhere: np.ndarray
+    matcher: Matcher, tiny: Tiny, cup: PreparedReference, elsewhere: np.ndarray
 ) -> None:
     other = replace(cup)
     prior = Prior(cup, Approach('tiny'), TURNED)
@@ -176,7 +176,7 @@ def test_a_prior_reaches_only_its_own_reference_and_approach(
 def test_a_strategy_says_itself_whether_its_match_replaces_an_earlier_one(
     matcher: Matcher,
     tiny: Tiny,
-    cup: Reference,
+    cup: PreparedReference,
     elsewhere: np.ndarray,
     confidence: float,
     always: bool,
@@ -189,7 +189,7 @@ def test_a_strategy_says_itself_whether_its_match_replaces_an_earlier_one(
 
 
 def test_objects_are_told_also_by_a_match_that_does_not_count(
-    matcher: Matcher, tiny: Tiny, cup: Reference, elsewhere: np.ndarray
+    matcher: Matcher, tiny: Tiny, cup: PreparedReference, elsewhere: np.ndarray
 ) -> None:
     seen, paired = Scene(known_from='somebody'), PairedObjects(how='by hand')
     tiny.answer = replace(refused(0.0), scene=seen, paired=paired)
@@ -201,7 +201,7 @@ def test_objects_are_told_also_by_a_match_that_does_not_count(
 
 
 def test_a_strategy_without_an_answer_changes_nothing(
-    matcher: Matcher, tiny: Tiny, cup: Reference, elsewhere: np.ndarray
+    matcher: Matcher, tiny: Tiny, cup: PreparedReference, elsewhere: np.ndarray
 ) -> None:
     silent = matcher.match(cup, elsewhere)
     assert len(tiny.asked) == 1

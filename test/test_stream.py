@@ -35,6 +35,10 @@ class Film:
         self.faults = []
         self.stream = self.new_stream()
 
+    @property
+    def prepared(self):
+        return [known.prepared for known in self.references]
+
     def new_stream(self, **injected):
         return Stream(self.matcher, clock=lambda: self.now, report=self.faults.append, **injected)
 
@@ -314,7 +318,7 @@ def test_a_slow_match_gets_fewer_keypoints_the_next_time():
 
 
 def test_one_thread_alone_gets_an_answer_to_every_image(film):
-    stream = Stream(film.matcher, film.references, StreamOptions(match_interval=0.45))
+    stream = Stream(film.matcher, film.prepared, StreamOptions(match_interval=0.45))
     answers = []
     for _ in range(8):
         frame = film.frame()
@@ -327,7 +331,7 @@ def test_one_thread_alone_gets_an_answer_to_every_image(film):
 
 
 def test_an_image_in_which_it_is_lost_is_matched_at_once(film):
-    stream = Stream(film.matcher, film.references)
+    stream = Stream(film.matcher, film.prepared)
     first = film.frame()
     assert stream.answer(first.image, first.stamp).found
     empty = film.frame(np.full((240, 320, 3), 128, np.uint8))

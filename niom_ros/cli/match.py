@@ -14,9 +14,10 @@ from niom_ros.images.writing import write_bytes, write_picture
 from niom_ros.matching.checks import as_dict
 from niom_ros.matching.match import Match
 from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Reference
 from niom_ros.pictures.matches import draw_report
-from niom_ros.semantics.scene import Hints, Scene
+from niom_ros.semantics.scene import Scene
 
 
 def match_files(
@@ -36,7 +37,7 @@ def match_files(
     image = read_image(image_path)
     matcher = Matcher(settings)
     reference = matcher.prepare(
-        picture_of_reference.image, None, options.limits.min_inliers, Hints(label=label)
+        Reference(picture_of_reference.image, label=label), options.limits.min_inliers
     )
     outcome = matcher.match(reference, image, options)
     verdict = outcome.verdict
@@ -69,7 +70,7 @@ def describe_pairs(reference: Scene, outcome: Match) -> str:
     return ', '.join([*pairs, outcome.paired.how])
 
 
-def as_json(reference: Reference, outcome: Match, method: str) -> dict[str, object]:
+def as_json(reference: PreparedReference, outcome: Match, method: str) -> dict[str, object]:
     """Return everything about a match in a form that any program reads."""
     correspondences, verdict = outcome.correspondences, outcome.verdict
     homography = verdict.reference_to_image

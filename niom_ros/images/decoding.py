@@ -47,6 +47,19 @@ def check_size(width: int, height: int) -> None:
         )
 
 
+def check_rgb(image: object, what: str) -> None:
+    """Refuse what is not a picture of RGB bytes."""
+    if not isinstance(image, np.ndarray):
+        raise ImageError(
+            f'{what} is a {type(image).__name__}: give a NumPy array, as read_image returns it'
+        )
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        raise ImageError(
+            f'{what} is an array of {image.dtype} with shape {image.shape}: give RGB pixels, '
+            'height x width x 3, as uint8'
+        )
+
+
 def read_image(path: str | Path, page: int = 0) -> np.ndarray:
     """Read an image file as RGB; transparent parts become white, like paper."""
     try:

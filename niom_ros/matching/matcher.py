@@ -6,16 +6,17 @@ from dataclasses import replace
 import numpy as np
 
 from niom_ros.core.settings import Limits, Options, Settings
+from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, found_without_need, Match, NOT_TRIED
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.preparation import prepare
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.registry import load_strategies
 from niom_ros.matching.strategies.strategy import Search
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.scene import Hints
 
 
 class Matcher:
@@ -32,28 +33,29 @@ class Matcher:
         self.max_keypoints = settings.max_keypoints
 
     def prepare(
-        self,
-        image: np.ndarray,
-        mask: np.ndarray | None = None,
-        fewest_keypoints: int = Limits.min_inliers,
-        hints: Hints | None = None,
-    ) -> Reference:
-        """Make a reference of an RGB image; where the mask is 0, the image does not count."""
-        return prepare(self.perception, image, mask, fewest_keypoints, hints or Hints())
+        self, reference: Reference | np.ndarray, fewest_keypoints: int = Limits.min_inliers
+    ) -> PreparedReference:
+        """Let the networks see a reference, or an RGB picture without a description.
+
+        Do this once: the result can be matched with any number of images.
+        """
+        given = reference if isinstance(reference, Reference) else Reference(reference)
+        return prepare(self.perception, given, fewest_keypoints)
 
     def analyse(self, image: np.ndarray, most_keypoints: int | None = None) -> ImageAnalysis:
         """Return an RGB image as the networks see it; nothing is computed before it is needed."""
         return ImageAnalysis(image, self.perception, most_keypoints)
 
     def match(
-        self, reference: Reference, image: np.ndarray, options: Options | None = None
+        self, reference: PreparedReference, image: np.ndarray, options: Options | None = None
     ) -> Match:
-        """Find the reference in an RGB image."""
+        """Find the reference in an RGB image (height x width x 3, uint8)."""
+        check_rgb(image, 'the image')
         return self.match_all([reference], self.analyse(image), options)[0]
 
     def match_all(
         self,
-        references: Sequence[Reference],
+        references: Sequence[PreparedReference],
         image: ImageAnalysis,
         options: Options | None = None,
         prior: Prior | None = None,
@@ -92,7 +94,7 @@ class Matcher:
         return [replace(match, stage_seconds=seconds) for match in matches]
 
     def approaches(
-        self, reference: Reference, options: Options, prior: Prior | None = None
+        self, reference: PreparedReference, options: Options, prior: Prior | None = None
     ) -> list[Approach]:
         """Return how to look for a reference: each is tried if those before found nothing."""
         planned = [

@@ -32,7 +32,7 @@ class Matches:
 
 
 @runtime_checkable
-class Matcher(Protocol):
+class KeypointMatcher(Protocol):
     """Matches the features of two images.
 
     Descriptors may come multiplied with weights, before or after `project`; a matcher takes their
@@ -50,15 +50,15 @@ class Matcher(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatcherPlugin(Plugin[Matcher]):
+class MatcherPlugin(Plugin[KeypointMatcher]):
     """A matcher."""
 
-    makes = Matcher
+    makes = KeypointMatcher
 
     extractors: tuple[str, ...] = ()  # whose features it knows; none: any
 
 
-def load_matcher(settings: Settings, store: ModelStore, device: torch.device) -> Matcher:
+def load_matcher(settings: Settings, store: ModelStore, device: torch.device) -> KeypointMatcher:
     """Load the matcher that the settings name."""
     plugin = MATCHERS.load(settings.matcher, MatcherPlugin)
     if plugin.extractors and settings.extractor not in plugin.extractors:

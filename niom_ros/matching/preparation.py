@@ -12,6 +12,7 @@ from niom_ros.images.decoding import check_size, ImageError, TooPlain
 from niom_ros.matching.features import Features, SMALLEST_SIDE
 from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.perception import Perception
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Reference
 from niom_ros.semantics.scene import Hints
 
@@ -53,17 +54,13 @@ class PictureKind:
     strokes: Strokes | None = None  # if they are enough to find it by
 
 
-def prepare(
-    perception: Perception,
-    image: np.ndarray,
-    mask: np.ndarray | None,
-    fewest_keypoints: int,
-    hints: Hints,
-) -> Reference:
-    """Make a reference of an RGB image; where the mask is 0, the image does not count."""
+def prepare(perception: Perception, given: Reference, fewest_keypoints: int) -> PreparedReference:
+    """Let the networks see a reference; it must have so many keypoints, or enough ink."""
+    image = given.image
     height, width = image.shape[:2]
     check_size(width, height)
-    counting = what_counts(image, mask)
+    hints = Hints(given.label, given.objects, given.drawing)
+    counting = what_counts(image, given.counting_mask())
     box = counting.box
     check_resolution(perception, box)
     features = features_of(perception, image, counting)
@@ -82,8 +79,8 @@ def prepare(
     scene = scene.moved(box.left, box.top, width, height)
     plenty = min(DEFAULTS.plenty_of_keypoints, perception.settings.max_keypoints)
     richness = max(len(features) / plenty, kind.ink_points / DEFAULTS.plenty_of_ink)
-    return Reference(
-        image=image,
+    return PreparedReference(
+        given=given,
         features=features,
         scene=scene.at(features.keypoints),
         box=box,
@@ -101,11 +98,6 @@ def what_counts(image: np.ndarray, mask: np.ndarray | None) -> Counting:
     if mask is None:
         box = Box(0, 0, width, height)
         return Counting(box, box.area, None)
-    if mask.shape != (height, width):
-        raise ImageError(
-            f'the mask has {mask.shape[1]} x {mask.shape[0]} pixels, '
-            f'but the reference has {width} x {height}: make them the same size'
-        )
     box = Box(*cv2.boundingRect((mask != 0).astype(np.uint8)))
     return Counting(box, int(np.count_nonzero(mask)), mask)
 

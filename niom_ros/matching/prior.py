@@ -6,7 +6,7 @@ import numpy as np
 
 from niom_ros.matching.geometry import relative_corner_error
 from niom_ros.matching.match import Approach, Match
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.semantics.scene import Scene
 
 
@@ -25,7 +25,7 @@ DEFAULTS = PriorParameters()
 class Prior:
     """How a reference was found in the last image of a stream: where to begin with the next."""
 
-    reference: Reference
+    reference: PreparedReference
     approach: Approach
     reference_to_image: np.ndarray  # 3 x 3
     locked: int = 0  # images in a row, so far
@@ -33,7 +33,7 @@ class Prior:
     scene: Scene | None = None  # the objects of that image, if they are known without looking
 
     @classmethod
-    def of(cls, reference: Reference, match: Match) -> 'Prior | None':
+    def of(cls, reference: PreparedReference, match: Match) -> 'Prior | None':
         """Return what a match says about the next image; None: the reference was not found."""
         if match.reference_to_image is None or match.approach is None:
             return None

@@ -1,51 +1,144 @@
-"""A picture that is looked for, as the networks see it."""
+"""A reference as people give it, before any network has seen it."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+import math
 
 import numpy as np
 
 from niom_ros.core.boxes import Box
-from niom_ros.drawings.strokes import Strokes
-from niom_ros.matching.features import Features, strongest
-from niom_ros.matching.prepared_sides import PreparedSides
-from niom_ros.semantics.scene import Scene
+from niom_ros.core.errors import UserError
+from niom_ros.images.decoding import check_rgb, ImageError
+from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.scene import MarkedObject
 
-MOST_SMALLER = 8  # numbers of keypoints that a reference is kept with
+LONGEST_TEXT = 256  # characters of an id, a label or a name
+MOST_OBJECTS = 100
+MOST_LANDMARKS = 1000
+WIDEST = 1000.0  # metres; more is a mistake in the unit
+
+
+class BadReference(UserError):
+    """The description of a reference is invalid; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """A point of the reference that has a name, in pixels of the reference."""
+
+    name: str
+    x: float
+    y: float
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What to look for: a picture with its features and objects, computed once."""
+    """A picture to look for and its description, before any network has seen it."""
 
-    image: np.ndarray
-    features: Features
-    scene: Scene
-    box: Box  # around the part of the picture that counts
-    counting_area: int  # pixels of the box that are not masked
-    matchability: float  # 0 hopeless, 1 rich in keypoints, or in strokes
-    drawing: bool  # whether it is lines on paper
-    kind_confidence: float  # how sure that is, 0 to 1
-    strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
-    # Not handed on to changed copies: these are made for the features above.
-    sides: PreparedSides = field(default_factory=PreparedSides, init=False, compare=False)
-    smaller: dict[int, 'Reference'] = field(default_factory=dict, init=False, compare=False)
+    image: np.ndarray  # RGB
+    id: str = 'reference'
+    label: str = ''
+    drawing: bool | None = None  # None: find out
+    region: Box | None = None  # the part to look for; None: all of it
+    mask: np.ndarray | None = None  # height x width; the picture is ignored where it is 0
+    objects: tuple[MarkedObject, ...] = ()
+    landmarks: tuple[Landmark, ...] = ()
+    physical_width: float = 0.0  # metres across the whole picture; 0: unknown
+    notes: tuple[str, ...] = ()  # for the user: what was left out of its page
 
-    def with_most(self, keypoints: int) -> 'Reference':
-        """Return the reference with so many of its keypoints, the strongest; made once."""
-        if keypoints >= len(self.features):
-            return self
-        smaller = self.smaller.get(keypoints)
-        if smaller is None:
-            keep = strongest(self.features.scores, keypoints)
-            smaller = replace(
-                self, features=self.features.where(keep), scene=self.scene.only_at(keep)
+    def __post_init__(self) -> None:
+        """Refuse an invalid description."""
+        check_rgb(self.image, 'the reference')
+        check_text('id', self.id)
+        if not self.id:
+            raise BadReference('the id is empty: give the reference a name')
+        check_text('label', self.label)
+        check_count('objects', self.objects, MOST_OBJECTS)
+        check_count('landmarks', self.landmarks, MOST_LANDMARKS)
+        for marked in self.objects:
+            check_text('the label of an object', marked.label)
+        check_landmarks(self.landmarks, *self.size)
+        if not (0 <= self.physical_width <= WIDEST):
+            raise BadReference(
+                f'physical_width is {self.physical_width:g}: give metres, above 0 and at most '
+                f'{WIDEST:g}, or 0 if it is not known'
             )
-            if len(self.smaller) >= MOST_SMALLER:
-                self.smaller.clear()
-            self.smaller[keypoints] = smaller
-        return smaller
+        if self.mask is not None and self.mask.shape != self.image.shape[:2]:
+            raise ImageError(
+                f'the mask has {self.mask.shape[1]} x {self.mask.shape[0]} pixels, but the '
+                f'reference has {self.size[0]} x {self.size[1]}: make them the same size'
+            )
+        if self.region is not None:
+            check_region(self.region, *self.size)
 
     @property
     def size(self) -> tuple[int, int]:
         """Return width and height of the picture in pixels."""
         return self.image.shape[1], self.image.shape[0]
+
+    def counting_mask(self) -> np.ndarray | None:
+        """Return the mask of region and mask together; None: all of the picture is used."""
+        if self.region is None:
+            return self.mask
+        inside = np.zeros(self.image.shape[:2], np.uint8)
+        self.region.part_of(inside)[:] = 255
+        return inside if self.mask is None else self.mask & inside
+
+
+def check_text(field: str, text: str) -> None:
+    """Refuse a text that would fill or garble the messages that carry it."""
+    if len(text) > LONGEST_TEXT:
+        raise BadReference(f'{field} has {len(text)} characters: use at most {LONGEST_TEXT}')
+    if not text.isprintable():
+        raise BadReference(f'{field} has line breaks or control characters: leave them out')
+
+
+def check_count(field: str, given: Sequence[object], most: int) -> None:
+    """Refuse a list that is too long."""
+    if len(given) > most:
+        raise BadReference(f'{len(given)} {field} are given: use at most {most}')
+
+
+def check_landmarks(landmarks: Sequence[Landmark], width: int, height: int) -> None:
+    """Refuse landmarks without a unique name or outside of the picture."""
+    names: set[str] = set()
+    for landmark in landmarks:
+        check_text('the name of a landmark', landmark.name)
+        if not landmark.name:
+            raise BadReference('a landmark has no name: name each of them')
+        if landmark.name in names:
+            raise BadReference(f"two landmarks are named '{landmark.name}': rename one of them")
+        names.add(landmark.name)
+        x, y = landmark.x, landmark.y
+        # Not `or`, so that NaN is refused as well.
+        if not (-0.5 <= x <= width - 0.5 and -0.5 <= y <= height - 0.5):
+            raise BadReference(
+                f"landmark '{landmark.name}' at ({x:g}, {y:g}) lies outside of the picture of "
+                f'{width} x {height} pixels'
+            )
+
+
+def check_region(region: Box, width: int, height: int) -> None:
+    """Refuse a region that is empty or reaches beyond the picture."""
+    right, bottom = region.left + region.width, region.top + region.height
+    inside = region.left >= 0 and region.top >= 0 and right <= width and bottom <= height
+    if not (inside and region.width > 0 and region.height > 0):
+        raise BadReference(
+            f'the region (x {region.left} to {right}, y {region.top} to {bottom}) does not lie '
+            f'inside the picture of {width} x {height} pixels'
+        )
+
+
+def marked_object(
+    label: str, x: float, y: float, width: float, height: float, size: tuple[int, int]
+) -> MarkedObject:
+    """Return an object; its box is measured from the edge of the picture and cut to it."""
+    name = f"object '{label[:LONGEST_TEXT]}'"
+    if not all(map(math.isfinite, (x, y, width, height))) or width <= 0 or height <= 0:
+        raise BadReference(f'{name} has no box: give x, y and a width and height above 0')
+    # Internally, coordinates start at the centre of the first pixel.
+    left, top = x - 0.5, y - 0.5
+    inside = Area(left, top, left + width, top + height).within(*size)
+    if inside.width <= 0 or inside.height <= 0:
+        raise BadReference(f'{name} lies outside of the {size[0]} x {size[1]} picture')
+    return MarkedObject(label, inside)

@@ -108,7 +108,7 @@ def match_message(build: Build, answer: Answer, frame: FrameInfo, homography: An
     if correspondences.image_weights is not None:
         fields['image_weight'] = floats(correspondences.image_weights)
     if answer.reference is not None:
-        reference = answer.reference.reference
+        reference = answer.reference.prepared
         fields['reference_label'] = answer.reference.given.label
         fields['reference_objects'] = object_messages(build, reference.scene)
         fields['reference_keypoints'] = len(reference.features)

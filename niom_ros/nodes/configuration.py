@@ -13,9 +13,10 @@ from niom_ros.core.faults import explained
 from niom_ros.core.parameters import settings_of, stream_options_of
 from niom_ros.core.settings import default_threads, SettingsError, StreamOptions
 from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.reference import BadReference
 from niom_ros.nodes.outputs import Outputs
 from niom_ros.references.folder import read_reference, ReferenceFolder
-from niom_ros.references.given import BadReference, NamedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.references.library import ReferenceLibrary
 
 
@@ -46,12 +47,12 @@ class Live:
 class Configured:
     """Everything that `configure` loads and `cleanup` frees."""
 
-    pipeline: Matcher
+    matcher: Matcher
     library: ReferenceLibrary
     outputs: Outputs
     folder: ReferenceFolder | None
 
-    def sought(self, live: Live) -> tuple[NamedReference, ...]:
+    def sought(self, live: Live) -> tuple[KnownReference, ...]:
         """Return the references that frames are searched for."""
         if live.values['match_all']:
             return self.library.all()
@@ -75,12 +76,12 @@ def configure(
     """
     values = live.values
     torch.set_num_threads(values['threads'] or default_threads())
-    pipeline = Matcher(settings_of(values))
+    matcher = Matcher(settings_of(values))
     folder, outputs = folder_of(values), None
     try:
         kept_in = folder if values['keep_references'] else None
         library = ReferenceLibrary(kept_in, revision)
-        loader = ReferenceLoader(library, pipeline, live.fewest_keypoints)
+        loader = ReferenceLoader(library, matcher, live.fewest_keypoints)
         if folder is not None:
             loader.load_folder(folder, report)
         if values['reference_path']:
@@ -93,7 +94,7 @@ def configure(
         if folder is not None:
             folder.release()
         raise
-    return Configured(pipeline=pipeline, library=library, outputs=outputs, folder=folder)
+    return Configured(matcher=matcher, library=library, outputs=outputs, folder=folder)
 
 
 def folder_of(values: dict[str, Any]) -> ReferenceFolder | None:
@@ -111,20 +112,18 @@ def folder_of(values: dict[str, Any]) -> ReferenceFolder | None:
 class ReferenceLoader:
     """Loads references from files into a library."""
 
-    def __init__(
-        self, library: ReferenceLibrary, pipeline: Matcher, fewest_keypoints: int
-    ) -> None:
+    def __init__(self, library: ReferenceLibrary, matcher: Matcher, fewest_keypoints: int) -> None:
         self._library = library
-        self._pipeline = pipeline
+        self._matcher = matcher
         self._fewest_keypoints = fewest_keypoints
 
-    def load(self, file: str | Path, report: Callable[[str], None]) -> NamedReference:
+    def load(self, file: str | Path, report: Callable[[str], None]) -> KnownReference:
         """Load a reference, replacing an earlier one with the same name."""
         given = read_reference(file)
         for note in given.notes:
             report(f'{file}: {note}')
-        reference = given.prepared_by(self._pipeline, self._fewest_keypoints)
-        return self._library.add(given, reference, str(file))
+        reference = self._matcher.prepare(given, self._fewest_keypoints)
+        return self._library.add(reference, str(file))
 
     def load_folder(self, folder: ReferenceFolder, report: Callable[[str], None]) -> None:
         """Load all references of a folder; broken ones are reported and skipped."""

@@ -49,7 +49,7 @@ class FrameWorker:
         self._to_match: NewestFrame[Received] = NewestFrame()
         self._statistics = statistics
         self._live = live
-        self._stream = Stream(configured.pipeline, deadline=MATCH_DEADLINE, report=self._fail)
+        self._stream = Stream(configured.matcher, deadline=MATCH_DEADLINE, report=self._fail)
         self._answered = -math.inf  # stamp of the newest frame that was answered
         self._publishing = Lock()
         self.no_pose = ''  # why the last reference that was found has no pose
@@ -152,14 +152,14 @@ class FrameWorker:
         self._pictures.show(answer, received.message.header, width, only_heat)
 
     def _info(self, received: Received) -> FrameInfo:
-        pipeline = self._configured.pipeline
+        matcher = self._configured.matcher
         count, dropped = self._frames.counts
         return FrameInfo(
             header=received.message.header,
             width=received.size[0],
             height=received.size[1],
-            method=pipeline.method,
-            detector=pipeline.detector,
+            method=matcher.method,
+            detector=matcher.detector,
             landmark_mode=received.live.options.landmark_mode,
             latency=self._reader.age(received.message),
             received=count,

@@ -28,7 +28,7 @@ def marker_array(answer: Answer, camera: CameraModel | None, header: Header) -> 
     if answer.reference is None or homography is None or camera is None:
         return MarkerArray(markers=markers)
     reference = answer.reference
-    corners = reference.reference.box.corners()
+    corners = reference.prepared.box.corners()
     marks = answer.landmarks
     visible = [mark for mark in marks if np.isfinite(mark.x) and np.isfinite(mark.y)]
     if answer.pose is not None:

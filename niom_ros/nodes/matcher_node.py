@@ -183,9 +183,9 @@ class MatcherNode(LifecycleNode):
         waiting_for = f'images on {self.camera.topic}'
         if not self.configured.sought(self.live):
             waiting_for += f' and a call to {self.resolve_service_name("~/set_reference")}'
-        pipeline = self.configured.pipeline
+        matcher = self.configured.matcher
         self.get_logger().info(
-            f'ready: {pipeline.method} on {pipeline.device}, waiting for {waiting_for}'
+            f'ready: {matcher.method} on {matcher.device}, waiting for {waiting_for}'
         )
 
     def _stop(self) -> None:
@@ -243,13 +243,13 @@ class MatcherNode(LifecycleNode):
         values: dict[str, object] = {}
         problem = self._problem
         if configured is not None:
-            pipeline, library = configured.pipeline, configured.library
+            matcher, library = configured.matcher, configured.library
             selected = library.selected
             values = {
                 'references': len(library.all()),
                 'selected': selected.id if selected else 'none',
-                'models': f'{pipeline.method}, detector {pipeline.detector}',
-                'device': pipeline.device,
+                'models': f'{matcher.method}, detector {matcher.detector}',
+                'device': matcher.device,
                 'threads': torch.get_num_threads(),
             }
             if state == 'active' and not configured.sought(live):

@@ -20,7 +20,7 @@ from niom_ros.msg import Homography, LandmarkArray, MatchResult
 from niom_ros.nodes.markers import marker_array
 from niom_ros.nodes.ros_messages import build, rgb_to_message
 from niom_ros.pictures.answers import debug_picture, heatmap_picture, overlay_picture
-from niom_ros.references.given import NamedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.stream.answers import Answer
 from niom_ros.stream.camera import CameraModel
 
@@ -78,7 +78,7 @@ class Outputs:
             # tf2_ros offers no way to close a broadcaster.
             self._node.destroy_publisher(self._transforms.pub_tf)
 
-    def publish_reference(self, named: NamedReference | None) -> None:
+    def publish_reference(self, named: KnownReference | None) -> None:
         """Publish the picture of the selected reference; an empty image if there is none."""
         header = Header(stamp=self._node.get_clock().now().to_msg())
         if named is None:

@@ -10,22 +10,22 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained, printable
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError, TooPlain
-from niom_ros.images.pages.reading import problem_with_dpi, ReferencePicture
+from niom_ros.images.pages.reading import problem_with_dpi, ReadPicture
 from niom_ros.images.safe_open import FileForbidden
+from niom_ros.matching.reference import (
+    BadReference,
+    check_count,
+    Landmark,
+    marked_object,
+    MOST_LANDMARKS,
+    MOST_OBJECTS,
+    Reference,
+)
 from niom_ros.messages.results import object_messages
 from niom_ros.msg import ReferenceInfo
 from niom_ros.nodes.ros_messages import build
 from niom_ros.references.folder import FolderError
-from niom_ros.references.given import (
-    BadReference,
-    check_count,
-    GivenReference,
-    marked_object,
-    MOST_LANDMARKS,
-    MOST_OBJECTS,
-    NamedReference,
-)
-from niom_ros.references.landmarks import Landmark
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.references.library import UnknownReference
 from niom_ros.srv import SetReference
 
@@ -68,12 +68,12 @@ def check_request(request: SetReference.Request) -> None:
         raise BadReference('do_rectify of the region is not supported by this version')
 
 
-def given_reference(request: SetReference.Request, picture: ReferencePicture) -> GivenReference:
+def given_reference(request: SetReference.Request, picture: ReadPicture) -> Reference:
     """Return the reference that a request describes, with the picture that it names."""
     size = picture.image.shape[1], picture.image.shape[0]
     # A view would keep its whole message alive, which can be far larger than the picture.
     image = picture.image if picture.image.flags.owndata else picture.image.copy()
-    return GivenReference(
+    return Reference(
         image,
         id=request.id or 'default',
         label=request.label,
@@ -115,9 +115,9 @@ def is_given(image: Image) -> bool:
     return bool(image.data or image.width or image.height)
 
 
-def fill_answer(response: SetReference.Response, named: NamedReference) -> None:
+def fill_answer(response: SetReference.Response, named: KnownReference) -> None:
     """Fill in what was found in a reference, and how well it can be matched."""
-    reference = named.reference
+    reference = named.prepared
     request = SetReference.Request
     response.success = True
     response.id = named.id
@@ -144,9 +144,9 @@ def fill_answer(response: SetReference.Response, named: NamedReference) -> None:
         )
 
 
-def reference_info(named: NamedReference, selected: bool) -> ReferenceInfo:
+def reference_info(named: KnownReference, selected: bool) -> ReferenceInfo:
     """Return the entry of a reference in the list."""
-    given, reference = named.given, named.reference
+    given, reference = named.given, named.prepared
     width, height = given.size
     return ReferenceInfo(
         id=named.id,

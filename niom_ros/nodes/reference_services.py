@@ -10,7 +10,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 
 from niom_ros.core.faults import explained, printable, printable_lines
 from niom_ros.images.camera_images import message_to_rgb
-from niom_ros.images.pages.reading import read_reference_picture, ReferencePicture
+from niom_ros.images.pages.reading import read_reference_picture, ReadPicture
 from niom_ros.images.safe_open import AllowedFolders
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured, Live
@@ -104,9 +104,9 @@ class ReferenceServices:
             check_request(request)
             given = given_reference(request, self._requested_picture(request, response))
             fewest = self._node.live.fewest_keypoints
-            reference = given.prepared_by(configured.pipeline, fewest)
+            reference = configured.matcher.prepare(given, fewest)
             library = configured.library
-            named, problem = library.put(given, reference, select=not request.keep_selection)
+            named, problem = library.put(reference, select=not request.keep_selection)
             fill_answer(response, named)
             if problem:
                 response.warnings.append(problem)
@@ -123,13 +123,13 @@ class ReferenceServices:
 
     def _requested_picture(
         self, request: SetReference.Request, response: SetReference.Response
-    ) -> ReferencePicture:
+    ) -> ReadPicture:
         if request.path:
             allowed = AllowedFolders.named(self._node.live.values['reference_folders'])
             return read_reference_picture(request.path, request.page, request.page_dpi, allowed)
         if request.use_current_frame:
-            return ReferencePicture(self._current_frame(response))
-        return ReferencePicture(message_to_rgb(request.image))
+            return ReadPicture(self._current_frame(response))
+        return ReadPicture(message_to_rgb(request.image))
 
     def _current_frame(self, response: SetReference.Response) -> np.ndarray:
         """Return the current camera image, upright."""

@@ -27,7 +27,7 @@ def drawn(draw: Callable[..., np.ndarray], answer: Answer, width: int) -> np.nda
         return None
     named = answer.reference
     return draw(
-        named.reference if named else None,
+        named.prepared if named else None,
         answer.image,
         answer.upright,
         width,
@@ -45,11 +45,11 @@ def heatmap_picture(answer: Answer, width: int) -> np.ndarray | None:
         return None
     outcome = answer.upright
     if outcome.edges is not None:
-        return draw_edges(answer.reference.reference, answer.analysis.image, outcome, width)
+        return draw_edges(answer.reference.prepared, answer.analysis.image, outcome, width)
     if not outcome.scene.objects:
         # Someone is looking: show what the detector sees, even if it was not needed.
         outcome = replace(outcome, scene=answer.analysis.scene)
-    return draw_semantics(answer.reference.reference, answer.analysis.image, outcome, width)
+    return draw_semantics(answer.reference.prepared, answer.analysis.image, outcome, width)
 
 
 def upright_landmarks(answer: Answer) -> list[PlacedLandmark]:

@@ -11,7 +11,7 @@ import numpy as np
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.match import Match, NOT_ASKED_FOR, Weights
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.pictures.lettering import (
     banner,
     Entry,
@@ -86,7 +86,7 @@ class Panel:
 
 
 def draw_matches(
-    reference: Reference | None,
+    reference: PreparedReference | None,
     image: np.ndarray,
     outcome: Match,
     max_width: int = 1280,
@@ -109,7 +109,7 @@ def draw_matches(
 
 
 def draw_overlay(
-    reference: Reference | None,
+    reference: PreparedReference | None,
     image: np.ndarray,
     outcome: Match,
     max_width: int = 1280,
@@ -124,7 +124,7 @@ def draw_overlay(
 
 
 def draw_semantics(
-    reference: Reference, image: np.ndarray, outcome: Match, max_width: int = 1280
+    reference: PreparedReference, image: np.ndarray, outcome: Match, max_width: int = 1280
 ) -> np.ndarray:
     """Draw the objects of both sides, the pairs among them and the heat that made the weights."""
     scenes = [reference.scene, outcome.scene]
@@ -142,7 +142,7 @@ def draw_semantics(
 
 
 def draw_edges(
-    reference: Reference, image: np.ndarray, outcome: Match, max_width: int = 1280
+    reference: PreparedReference, image: np.ndarray, outcome: Match, max_width: int = 1280
 ) -> np.ndarray:
     """Draw the strokes of a drawing, and the edges of the image with those strokes on them."""
     assert reference.strokes is not None and outcome.edges is not None
@@ -159,7 +159,7 @@ def draw_edges(
     return framed(strip, canvas, ink_entries(right.text_size))
 
 
-def draw_report(reference: Reference, image: np.ndarray, outcome: Match) -> np.ndarray:
+def draw_report(reference: PreparedReference, image: np.ndarray, outcome: Match) -> np.ndarray:
     """Draw the picture of `niom match`: what was matched by, the matches, the overlay if found."""
     parts = [draw_matches(reference, image, outcome)]
     if outcome.edges is not None:
@@ -254,14 +254,16 @@ def draw_correspondences(canvas: np.ndarray, left: Panel, right: Panel, outcome:
         draw_dot(canvas, ends[index], colours[index], size)
 
 
-def draw_outline(panel: Panel, reference: Reference, reference_to_image: np.ndarray) -> None:
+def draw_outline(
+    panel: Panel, reference: PreparedReference, reference_to_image: np.ndarray
+) -> None:
     """Draw the border of what counts of the reference, where it lies in the image."""
     warp = panel.from_image @ reference_to_image
     draw_quadrangle(panel.pixels, warp_points(warp, reference.box.corners()), panel.text_size)
 
 
 def overlaid(
-    reference: Reference | None, image: np.ndarray, outcome: Match, max_width: int
+    reference: PreparedReference | None, image: np.ndarray, outcome: Match, max_width: int
 ) -> tuple[np.ndarray, Panel]:
     """Return a canvas with the overlay, without words."""
     found = outcome.verdict.reference_to_image
@@ -272,7 +274,7 @@ def overlaid(
     return canvas, panel
 
 
-def lay_over(panel: Panel, reference: Reference, reference_to_image: np.ndarray) -> None:
+def lay_over(panel: Panel, reference: PreparedReference, reference_to_image: np.ndarray) -> None:
     """Blend what counts of the reference with the image, where it lies in it."""
     box = reference.box
     part = box.part_of(reference.image)

@@ -33,14 +33,14 @@ from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image, reason
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.images.safe_open import FileRefused, opened_file
-from niom_ros.references.given import (
+from niom_ros.matching.reference import (
     BadReference,
     check_count,
-    GivenReference,
+    Landmark,
     marked_object,
     MOST_OBJECTS,
+    Reference,
 )
-from niom_ros.references.landmarks import Landmark
 from niom_ros.references.plain_yaml import plain_yaml
 from niom_ros.semantics.scene import MarkedObject
 
@@ -148,7 +148,7 @@ class ReferenceFolder:
         except (FileRefused, OSError, ValueError):
             return ''
 
-    def write(self, given: GivenReference) -> Path:
+    def write(self, given: Reference) -> Path:
         """Keep a reference, replacing an earlier one of the same name, and return its file."""
         pictures = self.path / PICTURES
         try:
@@ -173,7 +173,7 @@ class ReferenceFolder:
         remove_quietly(self._only_of(former, outdated, entries) - written)
         return former.file
 
-    def _write_described(self, given: GivenReference, file: Path) -> dict[str, Any]:
+    def _write_described(self, given: Reference, file: Path) -> dict[str, Any]:
         """Write the pictures of a reference, then the file that names them; return its content."""
         pictures, described = self.path / PICTURES, described_by(given)
         described['image'] = f'{PICTURES}/{write_picture(pictures, given.id, given.image)}'
@@ -239,12 +239,12 @@ def opened_lock(file: Path) -> IO[bytes]:
     return lock
 
 
-def read_reference(path: str | Path) -> GivenReference:
+def read_reference(path: str | Path) -> Reference:
     """Read a reference from a YAML file, or from an image, which is then named after its file."""
     file = Path(path).expanduser()
     if file.suffix not in YAML_SUFFIXES:
         picture = read_reference_picture(file)
-        return GivenReference(picture.image, file.stem, notes=picture.notes)
+        return Reference(picture.image, file.stem, notes=picture.notes)
     described = read_description(file)
     picture = read_reference_picture(
         beside(file, described.get('image')),
@@ -254,7 +254,7 @@ def read_reference(path: str | Path) -> GivenReference:
     image = picture.image
     mask = described.get('mask')
     try:
-        return GivenReference(
+        return Reference(
             image,
             id=text(described, 'id') or file.stem,
             label=text(described, 'label'),
@@ -306,7 +306,7 @@ def check_nesting(content: bytes, file: Path) -> None:
             )
 
 
-def described_by(given: GivenReference) -> dict[str, Any]:
+def described_by(given: Reference) -> dict[str, Any]:
     """Return the description of a reference, as its YAML file has it."""
     described: dict[str, Any] = {'id': given.id, 'image': ''}
     if given.label:

@@ -6,9 +6,10 @@ import math
 from threading import Lock, RLock
 
 from niom_ros.core.errors import UserError
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.matching.reference import BadReference, Reference
 from niom_ros.references.folder import FolderError, ReferenceFolder
-from niom_ros.references.given import BadReference, GivenReference, NamedReference
+from niom_ros.references.known_reference import KnownReference
 
 # Each holds its picture and its features in memory.
 MOST_REFERENCES = 200
@@ -28,25 +29,24 @@ class ReferenceLibrary:
     def __init__(self, folder: ReferenceFolder | None = None, revision: int = 0) -> None:
         """Start empty; with a folder, every change is written to it as well."""
         self._folder = folder
-        self._known: dict[str, NamedReference] = {}
+        self._known: dict[str, KnownReference] = {}
         self._selected = ''
         self._revision = revision  # of the last reference
         self._changing = Lock()  # held while writing to disk
         self._lock = RLock()  # held only briefly: every camera frame needs it
 
-    def add(self, given: GivenReference, reference: Reference, file: str = '') -> NamedReference:
+    def add(self, reference: PreparedReference, file: str = '') -> KnownReference:
         """Add a reference that is already on disk, or is not to be kept there."""
         with self._changing:
-            self._check_room(given)
-            return self._add(given, reference, file)
+            self._check_room(reference.given)
+            return self._add(reference, file)
 
-    def put(
-        self, given: GivenReference, reference: Reference, select: bool = True
-    ) -> tuple[NamedReference, str]:
+    def put(self, reference: PreparedReference, select: bool = True) -> tuple[KnownReference, str]:
         """Keep a reference, replacing an earlier one of the same name.
 
         Returns it, and a problem that did not prevent this, or ''.
         """
+        given = reference.given
         with self._changing:
             self._check_room(given)
             file, problem = '', ''
@@ -57,14 +57,14 @@ class ReferenceLibrary:
                         self._folder.write_selected(given.id)
                     except FolderError as error:
                         problem = f'after a restart it will not be selected: {error}'
-            return self._add(given, reference, file, select), problem
+            return self._add(reference, file, select), problem
 
     def choose(self, name: str) -> None:
         """Select this reference without writing that to disk."""
         with self._lock:
             self._selected = self._named(name).id
 
-    def select(self, name: str) -> NamedReference:
+    def select(self, name: str) -> KnownReference:
         """Select this reference."""
         with self._changing:
             named = self._named(name)
@@ -74,7 +74,7 @@ class ReferenceLibrary:
                 self._selected = name
             return named
 
-    def remove(self, name: str) -> NamedReference:
+    def remove(self, name: str) -> KnownReference:
         """Forget a reference; if it was selected, none is afterwards."""
         with self._changing:
             named = self._named(name)
@@ -93,12 +93,12 @@ class ReferenceLibrary:
             yield
 
     @property
-    def selected(self) -> NamedReference | None:
+    def selected(self) -> KnownReference | None:
         """Return the reference that is looked for."""
         with self._lock:
             return self._known.get(self._selected)
 
-    def all(self) -> tuple[NamedReference, ...]:
+    def all(self) -> tuple[KnownReference, ...]:
         """Return all references, sorted by name."""
         with self._lock:
             return tuple(self._known[name] for name in sorted(self._known))
@@ -115,7 +115,7 @@ class ReferenceLibrary:
             return 'nothing to look for: call ~/set_reference'
         return f'none is selected of {listed(names)}: call ~/select_reference'
 
-    def _check_room(self, given: GivenReference) -> None:
+    def _check_room(self, given: Reference) -> None:
         others = [named.given for named in self.all() if named.id != given.id]
         if len(others) >= MOST_REFERENCES:
             raise BadReference(f'{MOST_REFERENCES} references are known already: remove one first')
@@ -127,17 +127,17 @@ class ReferenceLibrary:
             )
 
     def _add(
-        self, given: GivenReference, reference: Reference, file: str, select: bool = False
-    ) -> NamedReference:
+        self, reference: PreparedReference, file: str, select: bool = False
+    ) -> KnownReference:
         with self._lock:
             self._revision += 1
-            named = NamedReference(given, reference, self._revision, file)
-            self._known[given.id] = named
+            named = KnownReference(reference, self._revision, file)
+            self._known[named.id] = named
             if select:
-                self._selected = given.id
+                self._selected = named.id
             return named
 
-    def _named(self, name: str) -> NamedReference:
+    def _named(self, name: str) -> KnownReference:
         if name not in self._known:
             known = listed(sorted(self._known)) or 'none yet, call ~/set_reference'
             raise UnknownReference(f"there is no reference '{name[:80]}'; known: {known}")

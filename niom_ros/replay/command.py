@@ -23,6 +23,7 @@ from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.reference import BadReference, Reference
 from niom_ros.messages.results import (
     FrameInfo,
     homography_message,
@@ -33,7 +34,7 @@ from niom_ros.messages.results import (
 )
 from niom_ros.pictures.answers import debug_picture
 from niom_ros.references.folder import read_reference
-from niom_ros.references.given import BadReference, GivenReference, NamedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.replay.bags import Bag, BagError, BagImage, open_bag
 from niom_ros.replay.messages import build
 from niom_ros.replay.outputs import (
@@ -88,10 +89,10 @@ def replay(job: Replay) -> bool:
     with open_bag(job.bag) as bag:
         topic = bag.image_topic(job.topic)
         info_topic = bag.camera_info_topic(job.camera_info_topic, topic)
-        pipeline = Matcher(job.settings)
-        matcher = Replayer(job, pipeline, prepared(given, pipeline, job.options))
+        matcher = Matcher(job.settings)
+        replayer = Replayer(job, matcher, prepared(given, matcher, job.options))
         summary = Summary()
-        frames = results(job, bag, topic, info_topic, matcher)
+        frames = results(job, bag, topic, info_topic, replayer)
         with stopping_gently() as stopped, closing(frames):
             for result in frames:
                 summary.add(result)
@@ -99,7 +100,7 @@ def replay(job: Replay) -> bool:
                     break
         if not summary.frames:
             raise BagError(f'no image of {topic} could be read: {bag.damage or "there is none"}')
-        summary.print(job, topic, matcher.camera_problem or info_topic)
+        summary.print(job, topic, replayer.camera_problem or info_topic)
         if bag.damage:
             print(f'niom: {bag.damage}', file=sys.stderr)
         if stopped():
@@ -107,7 +108,7 @@ def replay(job: Replay) -> bool:
     return summary.found > 0
 
 
-def given_references(job: Replay) -> list[GivenReference]:
+def given_references(job: Replay) -> list[Reference]:
     """Read the references from their files."""
     given = [read_reference(file) for file in job.references]
     for reference in given:
@@ -127,21 +128,21 @@ def given_references(job: Replay) -> list[GivenReference]:
 
 
 def prepared(
-    given: Sequence[GivenReference], pipeline: Matcher, options: StreamOptions
-) -> list[NamedReference]:
+    given: Sequence[Reference], matcher: Matcher, options: StreamOptions
+) -> list[KnownReference]:
     """Let the networks see the references."""
     references = []
     for revision, reference in enumerate(given, start=1):
         try:
-            seen = reference.prepared_by(pipeline, options.matching.limits.min_inliers)
+            seen = matcher.prepare(reference, options.matching.limits.min_inliers)
         except UserError as error:
             raise BadReference(f"reference '{reference.id}': {error}") from None
-        references.append(NamedReference(reference, seen, revision))
+        references.append(KnownReference(seen, revision))
     return references
 
 
 def results(
-    job: Replay, bag: Bag, topic: str, info_topic: str, matcher: 'Replayer'
+    job: Replay, bag: Bag, topic: str, info_topic: str, replayer: 'Replayer'
 ) -> Generator[FrameResult, None, None]:
     """Match the images of a recording one by one, and write what comes of each."""
     images = islice(bag.images(topic, info_topic, job.every), job.limit or None)
@@ -150,7 +151,7 @@ def results(
         'bag': str(job.bag),
         'topic': topic,
         'camera_info_topic': info_topic,
-        'references': [named.id for named in matcher.references],
+        'references': [named.id for named in replayer.references],
     }
     rate = frame_rate(bag, topic, job.every) if job.files.video else 1.0
     with ExitStack() as opened:
@@ -159,7 +160,7 @@ def results(
             opened.callback(output.close)
         progress = opened.enter_context(Progress(min(total, job.limit or total)))
         for image in images:
-            result = matcher.result_of(image)
+            result = replayer.result_of(image)
             for output in outputs:
                 output.write(result)
             progress.step(result)
@@ -187,13 +188,13 @@ class Replayer:
     """
 
     def __init__(
-        self, job: Replay, pipeline: Matcher, references: Sequence[NamedReference]
+        self, job: Replay, matcher: Matcher, references: Sequence[KnownReference]
     ) -> None:
         self.references = tuple(references)
         self.camera_problem = ''
         self._job = job
-        self._pipeline = pipeline
-        self._stream = Stream(pipeline)
+        self._matcher = matcher
+        self._stream = Stream(matcher)
         self._taken = 0
         self._last_stamp = -math.inf
         self._calibration = Calibration()
@@ -208,8 +209,8 @@ class Replayer:
             header=image.header,
             width=size[0],
             height=size[1],
-            method=self._pipeline.method,
-            detector=self._pipeline.detector,
+            method=self._matcher.method,
+            detector=self._matcher.detector,
             landmark_mode=self._job.options.landmark_mode,
             latency=time.perf_counter() - start,  # as if it had arrived the moment it was taken
             received=image.number,

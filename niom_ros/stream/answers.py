@@ -13,7 +13,7 @@ from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prior import Prior
-from niom_ros.references.given import NamedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.stream.camera import CameraModel
 from niom_ros.stream.landmarks import place_landmarks, PlacedLandmark
 from niom_ros.stream.pose import find_pose, Pose
@@ -34,7 +34,7 @@ class Answer:
     image: np.ndarray | None = None  # upright; None: it could not be read
     rotation: Rotation | None = None
     analysis: ImageAnalysis | None = None  # what the networks saw; None: it was only tracked
-    reference: NamedReference | None = None  # that was compared with the image, or the best one
+    reference: KnownReference | None = None  # that was compared with the image, or the best one
     landmarks: tuple[PlacedLandmark, ...] = ()
     pose: Pose | None = None
     no_pose: str = ''  # why there is no pose although the reference was found
@@ -79,7 +79,7 @@ class Answer:
     @property
     def prior(self) -> Prior | None:
         """Return where to begin with the next image; None: the reference was not found."""
-        return None if self.reference is None else Prior.of(self.reference.reference, self.upright)
+        return None if self.reference is None else Prior.of(self.reference.prepared, self.upright)
 
     def but(self, status: Status, message: str) -> 'Answer':
         """Return the answer to an image that must guide nobody, for this reason."""
@@ -100,8 +100,8 @@ def no_answer(
 
 
 def find_best(
-    pipeline: Matcher,
-    references: Sequence[NamedReference],
+    matcher: Matcher,
+    references: Sequence[KnownReference],
     image: np.ndarray,
     options: StreamOptions,
     *,
@@ -117,9 +117,9 @@ def find_best(
     """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
-    analysis = pipeline.analyse(rotation.upright(image), most_keypoints)
-    prepared = [named.reference for named in references]
-    outcomes = pipeline.match_all(prepared, analysis, options.matching, prior)
+    analysis = matcher.analyse(rotation.upright(image), most_keypoints)
+    prepared = [named.prepared for named in references]
+    outcomes = matcher.match_all(prepared, analysis, options.matching, prior)
     best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)
     tried = tuple(
         (reference.id, tried.verdict.confidence)
@@ -132,7 +132,7 @@ def find_best(
 
 
 def answer_about(
-    named: NamedReference,
+    named: KnownReference,
     upright: Match,
     image: np.ndarray,
     rotation: Rotation,
@@ -157,7 +157,7 @@ def answer_about(
     return replace(answer, landmarks=landmarks, pose=pose, no_pose=no_pose)
 
 
-def pose_of(named: NamedReference, match: Match, camera: CameraModel) -> tuple[Pose | None, str]:
+def pose_of(named: KnownReference, match: Match, camera: CameraModel) -> tuple[Pose | None, str]:
     """Return where a reference that was found is in space, or why that is not known."""
     if match.verdict.status is not Status.OK:
         return None, ''

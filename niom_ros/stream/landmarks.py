@@ -10,7 +10,7 @@ from niom_ros.core.homographies import homography_deviations, SHARED_ERROR, warp
 from niom_ros.core.settings import check_choice, LANDMARK_MODES
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.references.landmarks import Landmark
+from niom_ros.matching.reference import Landmark
 from niom_ros.stream.camera import lifted
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.prior import Prior
-from niom_ros.matching.reference import Reference
-from niom_ros.references.given import NamedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.semantics.scene import Scene
 from niom_ros.stream.answers import Answer
 from niom_ros.tracking.track import Tracked
@@ -18,7 +18,7 @@ class Sighting:
     """Objects that were detected in an image, and where the reference was in it."""
 
     scene: Scene
-    reference: Reference
+    reference: PreparedReference
     reference_to_image: np.ndarray  # 3 x 3
     stamp: float  # of the image, in seconds
     shape: tuple[int, ...]  # of the image
@@ -34,7 +34,7 @@ class Recollection:
 
     def prior(
         self,
-        references: Sequence[NamedReference],
+        references: Sequence[KnownReference],
         tracked: Tracked | None,
         stamp: float,
         shape: tuple[int, ...],
@@ -49,7 +49,7 @@ class Recollection:
         view = None if tracked is None else tracked.verdict.reference_to_image
         if prior is None or tracked is None or view is None:
             return prior
-        followed = [each.reference for each in references if each.revision == tracked.revision]
+        followed = [each.prepared for each in references if each.revision == tracked.revision]
         if not any(reference is prior.reference for reference in followed):
             return prior
         scene, seen = None, self._sighting

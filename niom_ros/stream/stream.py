@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from niom_ros.core.faults import explained
-from niom_ros.core.settings import Limits, StreamOptions
+from niom_ros.core.settings import Limits, SettingsError, StreamOptions
+from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.match import Match, Weights
 from niom_ros.matching.matcher import Matcher
-from niom_ros.references.given import NamedReference
+from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.stream.answers import Answer, answer_about, find_best, no_answer, NO_CAMERA
 from niom_ros.stream.camera import CameraModel
 from niom_ros.stream.keypoint_budget import KeypointBudget
@@ -49,7 +51,7 @@ class Frame:
 
     image: np.ndarray  # RGB, as received
     stamp: float  # seconds; later than that of the frame before
-    references: tuple[NamedReference, ...]  # at least one
+    references: tuple[KnownReference, ...]  # at least one
     options: StreamOptions = field(default_factory=StreamOptions)
     camera: CameraModel | None = None
     no_camera: str = NO_CAMERA  # why there is no camera, if there is none
@@ -72,7 +74,7 @@ class RefusedFrame:
 
     answer: Answer
     stamp: float
-    references: tuple[NamedReference, ...] = ()
+    references: tuple[KnownReference, ...] = ()
     options: StreamOptions = field(default_factory=StreamOptions)
 
 
@@ -106,8 +108,8 @@ class Stream:
 
     def __init__(
         self,
-        pipeline: Matcher,
-        references: Sequence[NamedReference] = (),
+        matcher: Matcher,
+        references: Sequence[PreparedReference] = (),
         options: StreamOptions | None = None,
         *,
         tracker: Tracker | None = None,
@@ -122,13 +124,16 @@ class Stream:
         The clock measures how long full matches take. Each fault is reported, also if it costs no
         answer.
         """
-        self.pipeline = pipeline
+        self.matcher = matcher
         self.wants_match = False  # whether the frame that was followed last is to be matched
-        self._references = tuple(references)
+        self._references = tuple(
+            KnownReference(prepared, revision)
+            for revision, prepared in enumerate(references, start=1)
+        )
         self._options = options or StreamOptions()
         self._tracker = tracker or Tracker()
         self._recollection = recollection or Recollection()
-        self._budget = budget or KeypointBudget(pipeline.max_keypoints)
+        self._budget = budget or KeypointBudget(matcher.max_keypoints)
         self._clock = clock
         self._deadline = deadline or MatchDeadline()
         self._report = report
@@ -159,6 +164,9 @@ class Stream:
 
     def frame(self, image: np.ndarray, stamp: float | None = None) -> Frame:
         """Return an RGB image as a frame of this stream, with its references and options."""
+        check_rgb(image, 'the image')
+        if not self._references:
+            raise SettingsError('the stream has no references: give some to Stream')
         stamp = self._clock() if stamp is None else stamp
         return Frame(image, stamp, self._references, self._options)
 
@@ -290,7 +298,7 @@ class Stream:
         self._match_due = self._deadline.after(self._clock(), len(frame.references))
         try:
             answer = find_best(
-                self.pipeline,
+                self.matcher,
                 frame.references,
                 frame.image,
                 options,
@@ -334,8 +342,8 @@ class Stream:
                 image=frame.upright,
                 verdict=answer.upright.verdict,
                 correspondences=answer.upright.correspondences,
-                reference_box=named.reference.box,
-                counting_area=named.reference.counting_area,
+                reference_box=named.prepared.box,
+                counting_area=named.prepared.counting_area,
                 revision=named.revision,
             )
         )

@@ -43,7 +43,7 @@ class Node:
         options = SimpleNamespace(rotation=90)
         values = {'reference_folders': [str(folder)]}
         self.live = SimpleNamespace(values=values, options=options, fewest_keypoints=20)
-        self.configured = SimpleNamespace(pipeline=Networks(), library=ReferenceLibrary())
+        self.configured = SimpleNamespace(matcher=Networks(), library=ReferenceLibrary())
         self.frame: Image | None = None
 
     def create_service(self, kind, name, callback, callback_group):

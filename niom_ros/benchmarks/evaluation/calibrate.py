@@ -207,7 +207,7 @@ def claim(calibration: Calibration, both: Attempts, limits: Limits) -> Record | 
 
 
 def believed(calibration: Calibration, record: Record, limits: Limits) -> bool:
-    """Return whether the pipeline would accept the best view of a pair."""
+    """Return whether the matcher would accept the best view of a pair."""
     return (
         bool(record['plausible'])
         and speaks(record, calibration.weights)

@@ -16,11 +16,11 @@ from niom_ros.matching.geometry import Evidence, examine, implausibility
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match
 from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import Detector
 from niom_ros.semantics.detectors.loading import load_detector
-from niom_ros.semantics.scene import Hints
 
 KEPT = 64  # pictures whose features stay in memory: 5 MB each if they are large
 
@@ -69,7 +69,7 @@ class Workbench:
     """Matches pictures with any method; loads each network and processes each picture once."""
 
     def __init__(self) -> None:
-        self._pipelines: dict[Settings, Matcher] = {}
+        self._matchers: dict[Settings, Matcher] = {}
         self._classical: dict[str, ClassicalMatcher] = {}
         self._detectors: dict[str, Detector] = {}
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
@@ -86,7 +86,7 @@ class Workbench:
             )
         else:
             look = self.look(method, image)
-            (outcome,) = self.pipeline(method).match_all(
+            (outcome,) = self.matcher(method).match_all(
                 [self.reference(method, reference)], look, method.options
             )
             look.forget_edges()
@@ -94,30 +94,30 @@ class Workbench:
         implausible = implausibility(evidence, reference.box, method.options.limits)
         return Answer(outcome, evidence, plausible=not implausible)
 
-    def pipeline(self, method: Method) -> Matcher:
+    def matcher(self, method: Method) -> Matcher:
         """Return the networks of a method."""
-        if method.settings not in self._pipelines:
-            self._pipelines[method.settings] = Matcher(method.settings)
-        return self._pipelines[method.settings]
+        if method.settings not in self._matchers:
+            self._matchers[method.settings] = Matcher(method.settings)
+        return self._matchers[method.settings]
 
     def classical(self, kind: str) -> ClassicalMatcher:
         """Return a classical matcher."""
         return self._classical.setdefault(kind, ClassicalMatcher(kind))
 
-    def reference(self, method: Method, picture: Picture) -> Reference:
+    def reference(self, method: Method, picture: Picture) -> PreparedReference:
         """Return a picture as a reference."""
-        pipeline = self.pipeline(method)
+        matcher = self.matcher(method)
         # With too few keypoints nothing will be found: that is the answer to measure.
         return self.once(
             ('reference', method.settings, picture.name, picture.label),
-            lambda: pipeline.prepare(
-                picture.pixels, fewest_keypoints=0, hints=Hints(picture.label)
+            lambda: matcher.prepare(
+                Reference(picture.pixels, label=picture.label), fewest_keypoints=0
             ),
         )
 
     def look(self, method: Method, picture: Picture) -> ImageAnalysis:
         """Return a picture as the networks of a method see it."""
-        matcher = self.pipeline(method)
+        matcher = self.matcher(method)
         return self.once(
             ('look', method.settings, picture.name), lambda: matcher.analyse(picture.pixels)
         )

@@ -28,7 +28,7 @@ CLASSICAL = ('sift', 'orb')
 
 @dataclass(frozen=True)
 class Method:
-    """A way to match: the pipeline with some settings, or a classical one."""
+    """A way to match: the matcher with some settings, or a classical one."""
 
     name: str
     settings: Settings

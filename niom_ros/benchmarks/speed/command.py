@@ -59,10 +59,10 @@ def bench(
     about = machine(settings)
     print_head(about, settings, plan)
     store = ModelStore()
-    pipeline = Matcher(settings, store)
+    matcher = Matcher(settings, store)
     findings = Findings()
     line = LiveLine()
-    for measure in parts(pipeline, settings, store, plan, line.draw):
+    for measure in parts(matcher, settings, store, plan, line.draw):
         try:
             part = measure()
         finally:
@@ -80,7 +80,7 @@ def bench(
 
 
 def parts(
-    pipeline: Matcher,
+    matcher: Matcher,
     settings: Settings,
     store: ModelStore,
     plan: Plan,
@@ -90,22 +90,22 @@ def parts(
     sizes, rounds, fewer = plan.sizes, plan.rounds, plan.fewer_rounds
     chosen: list[Callable[[], Findings]] = []
     if plan.has('comparison'):
-        chosen.append(lambda: compare(pipeline, settings, store, sizes, rounds, progress))
+        chosen.append(lambda: compare(matcher, settings, store, sizes, rounds, progress))
     if plan.has('tracking'):
-        chosen.append(lambda: measure_tracking(pipeline, sizes[0], rounds, progress))
+        chosen.append(lambda: measure_tracking(matcher, sizes[0], rounds, progress))
     if plan.has('drawing'):
-        chosen.append(lambda: measure_drawing(pipeline, sizes[0], fewer, progress))
+        chosen.append(lambda: measure_drawing(matcher, sizes[0], fewer, progress))
     if plan.has('growth'):
-        chosen.append(lambda: measure_growth(pipeline, settings, store, sizes[0], fewer, progress))
+        chosen.append(lambda: measure_growth(matcher, settings, store, sizes[0], fewer, progress))
     if plan.has('node'):
         chosen += [
-            partial(node_or_why_not, pipeline, settings, size, plan, progress) for size in sizes
+            partial(node_or_why_not, matcher, settings, size, plan, progress) for size in sizes
         ]
     return chosen
 
 
 def node_or_why_not(
-    pipeline: Matcher,
+    matcher: Matcher,
     settings: Settings,
     size: Size,
     plan: Plan,
@@ -118,7 +118,7 @@ def node_or_why_not(
         reason = 'it needs ROS 2: run `make setup`, or source your ROS 2 installation'
         return Findings(left_out={'node_overhead': reason})
     try:
-        return measure_node(pipeline, settings, size, plan.rounds, plan.camera_seconds, progress)
+        return measure_node(matcher, settings, size, plan.rounds, plan.camera_seconds, progress)
     except UserError as error:
         return Findings(left_out={f'node at {named(size)}': str(error)})
 

@@ -31,13 +31,13 @@ Laps = Mapping[str, Sequence[Lap[Attempt]]]
 class Comparison:
     """All that find the demo photo, one way or another."""
 
-    def __init__(self, pipeline: Matcher, settings: Settings, store: ModelStore) -> None:
-        """Load the networks that the pipeline does not have."""
+    def __init__(self, matcher: Matcher, settings: Settings, store: ModelStore) -> None:
+        """Load the networks that the matcher does not have."""
         picture = example_photo(DEMO_PHOTO)
         self._box = Box.around(picture)
-        self._reference = pipeline.prepare(picture)
-        self._with_sew = FullMatches(pipeline, self._reference, 'sew')
-        self._without = FullMatches(pipeline, self._reference, 'none')
+        self._reference = matcher.prepare(picture)
+        self._with_sew = FullMatches(matcher, self._reference, 'sew')
+        self._without = FullMatches(matcher, self._reference, 'none')
         self._eager = EagerMatcher(settings, store, self._reference, self._without)
         self._pairs = PairLoop(settings, store, picture)
         self._peers, self.left_out = load_peers(settings, store, picture)
@@ -74,7 +74,7 @@ class Comparison:
 
 
 def compare(
-    pipeline: Matcher,
+    matcher: Matcher,
     settings: Settings,
     store: ModelStore,
     sizes: Sequence[Size],
@@ -85,7 +85,7 @@ def compare(
 
     The keys have the numbers of the first size, `by_size` those of all.
     """
-    comparison = Comparison(pipeline, settings, store)
+    comparison = Comparison(matcher, settings, store)
     findings = Findings(left_out=comparison.left_out)
     for size in sizes:
         findings += comparison.at(size, rounds, progress)

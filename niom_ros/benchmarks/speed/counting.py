@@ -8,7 +8,7 @@ from niom_ros.benchmarks.speed.findings import Findings, Table
 from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers.lightglue import LightGlueMatcher
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.semantics.detectors.grid_detector import GridDetector
 from niom_ros.semantics.heat_maps import HeatMap
 from niom_ros.simulation.virtual_scene import View
@@ -35,7 +35,9 @@ def calls_of(owner: type, name: str) -> Iterator[list[Call]]:
         setattr(owner, name, original)
 
 
-def reference_work(stream: FullMatches, reference: Reference, views: Sequence[View]) -> Findings:
+def reference_work(
+    stream: FullMatches, reference: PreparedReference, views: Sequence[View]
+) -> Findings:
     """Count what is done in each frame beyond what the frame itself needs, after the first."""
     stream.find(views[0])
     frames = {id(view.image) for view in views}

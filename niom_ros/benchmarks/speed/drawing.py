@@ -18,10 +18,10 @@ FIRST, NEXT = 'first frame', 'next frame'
 class Sketching:
     """Looks for the sketch of the demo in two frames of each round."""
 
-    def __init__(self, pipeline: Matcher, size: Size, rounds: int) -> None:
+    def __init__(self, matcher: Matcher, size: Size, rounds: int) -> None:
         """Prepare the sketch and the frames."""
-        self._pipeline = pipeline
-        self._reference = pipeline.prepare(demo_sketch())
+        self._matcher = matcher
+        self._reference = matcher.prepare(demo_sketch())
         self._views = demo_views(size, 2 * rounds + 2, CAMERA_STEP)
         self._prior: Prior | None = None
 
@@ -36,19 +36,19 @@ class Sketching:
         return self._look_at(2 * number + 1, self._prior)
 
     def _look_at(self, number: int, prior: Prior | None) -> Attempt:
-        look = self._pipeline.analyse(self._views[number].image)
-        (outcome,) = self._pipeline.match_all([self._reference], look, prior=prior)
+        look = self._matcher.analyse(self._views[number].image)
+        (outcome,) = self._matcher.match_all([self._reference], look, prior=prior)
         return Attempt(outcome, look.times.seconds(), look)
 
 
 def measure_drawing(
-    pipeline: Matcher,
+    matcher: Matcher,
     size: Size,
     rounds: int,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Findings:
     """Measure the first frame with a drawing, and the one after it."""
-    sketching = Sketching(pipeline, size, rounds)
+    sketching = Sketching(matcher, size, rounds)
     laps = in_turn(
         {FIRST: sketching.first, NEXT: sketching.next},
         rounds,

@@ -4,8 +4,8 @@ from niom_ros.benchmarks.speed.views import Attempt
 from niom_ros.core.settings import Options, Weighting
 from niom_ros.matching.match import Approach
 from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.prior import Prior
-from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.points import Points
 from niom_ros.simulation.virtual_scene import View
 
@@ -13,9 +13,9 @@ from niom_ros.simulation.virtual_scene import View
 class FullMatches:
     """Finds a reference in frames by full matches alone: nothing is tracked."""
 
-    def __init__(self, pipeline: Matcher, reference: Reference, weighting: str) -> None:
+    def __init__(self, matcher: Matcher, reference: PreparedReference, weighting: str) -> None:
         """Take the reference and a kind of weighting."""
-        self._pipeline = pipeline
+        self._matcher = matcher
         self._reference = reference
         self._options = Options(weighting=Weighting(kind=weighting))
         self.last: Attempt | None = None
@@ -31,7 +31,7 @@ class FullMatches:
         return self._find(view, prior)
 
     def _find(self, view: View, prior: Prior | None) -> Attempt:
-        look = self._pipeline.analyse(view.image)
-        (outcome,) = self._pipeline.match_all([self._reference], look, self._options, prior)
+        look = self._matcher.analyse(view.image)
+        (outcome,) = self._matcher.match_all([self._reference], look, self._options, prior)
         self.last = Attempt(outcome, look.times.seconds(), look)
         return self.last

@@ -12,7 +12,7 @@ from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, Size
 from niom_ros.core.settings import Options, Settings, Weighting
 from niom_ros.matching.matcher import Matcher
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.models.store import ModelStore
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo
 
@@ -23,7 +23,7 @@ SEW = Options(weighting=Weighting(kind='sew'))
 
 
 def measure_growth(
-    pipeline: Matcher,
+    matcher: Matcher,
     settings: Settings,
     store: ModelStore,
     size: Size,
@@ -33,8 +33,8 @@ def measure_growth(
     """Measure how the cost of a frame with weights grows."""
     return (
         by_keypoints(settings, store, size, rounds, progress)
-        + by_references(pipeline, size, rounds, progress)
-        + by_objects(pipeline, settings, store, size, rounds, progress)
+        + by_references(matcher, size, rounds, progress)
+        + by_objects(matcher, settings, store, size, rounds, progress)
     )
 
 
@@ -50,8 +50,8 @@ def by_keypoints(
     views, photo = demo_views(size, rounds + 1), example_photo(DEMO_PHOTO)
 
     def stream(count: int) -> Callable[[int], Attempt]:
-        pipeline = Matcher(replace(settings, max_keypoints=count), store)
-        found = FullMatches(pipeline, pipeline.prepare(photo), 'sew')
+        matcher = Matcher(replace(settings, max_keypoints=count), store)
+        found = FullMatches(matcher, matcher.prepare(photo), 'sew')
         return lambda number: found.find(views[number])
 
     tasks = {f'{count} keypoints': stream(count) for count in counts}
@@ -73,7 +73,7 @@ def by_keypoints(
 
 
 def by_references(
-    pipeline: Matcher,
+    matcher: Matcher,
     size: Size,
     rounds: int,
     progress: Callable[[str], None],
@@ -81,11 +81,11 @@ def by_references(
 ) -> Findings:
     """Look for several references in each frame, as with match_all."""
     views = demo_views(size, rounds + 1)
-    references = [pipeline.prepare(photo) for photo in eight_photos()[: max(counts)]]
+    references = [matcher.prepare(photo) for photo in eight_photos()[: max(counts)]]
 
-    def all_of(chosen: Sequence[Reference]) -> Callable[[int], None]:
+    def all_of(chosen: Sequence[PreparedReference]) -> Callable[[int], None]:
         return lambda number: ignore(
-            pipeline.match_all(chosen, pipeline.analyse(views[number].image), SEW)
+            matcher.match_all(chosen, matcher.analyse(views[number].image), SEW)
         )
 
     tasks = {f'{count} references': all_of(references[:count]) for count in counts}
@@ -93,7 +93,7 @@ def by_references(
 
 
 def by_objects(
-    pipeline: Matcher,
+    matcher: Matcher,
     settings: Settings,
     store: ModelStore,
     size: Size,
@@ -104,12 +104,12 @@ def by_objects(
     """Detect several cups and their heat: in closed form as ours, and by autograd."""
     gradients = Matcher(replace(settings, cam='gradcam'), store)
     images = {count: cups(size, *grid) for count, grid in grids.items()}
-    seen = [len(pipeline.analyse(image).scene.objects) for image in images.values()]
+    seen = [len(matcher.analyse(image).scene.objects) for image in images.values()]
 
     def detect(by: Matcher, image: np.ndarray) -> Callable[[int], None]:
         return lambda _: ignore(by.analyse(image).scene)
 
-    ways = {'objects': pipeline, 'objects_by_gradients': gradients}
+    ways = {'objects': matcher, 'objects_by_gradients': gradients}
     tasks = {
         f'{count} cups, {name}': detect(by, image)
         for count, image in images.items()

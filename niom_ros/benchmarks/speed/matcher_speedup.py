@@ -9,7 +9,7 @@ from niom_ros.benchmarks.speed.views import Attempt, Stopwatch
 from niom_ros.core.settings import choose_device, Settings
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.match import Match
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.models.store import ModelStore
 
 SAME_POINT = 0.1  # pixels
@@ -19,7 +19,11 @@ class EagerMatcher:
     """The published LightGlue, eager and without adaptivity, on the features of our stream."""
 
     def __init__(
-        self, settings: Settings, store: ModelStore, reference: Reference, stream: FullMatches
+        self,
+        settings: Settings,
+        store: ModelStore,
+        reference: PreparedReference,
+        stream: FullMatches,
     ) -> None:
         """Load the weights; the stream is one without weights."""
         self._reference = reference

@@ -242,7 +242,7 @@ def node_on_the_bench(settings: Settings) -> Iterator[NodeOnTheBench]:
 
 
 def measure_node(
-    pipeline: Matcher,
+    matcher: Matcher,
     settings: Settings,
     size: Size,
     rounds: int,
@@ -253,7 +253,7 @@ def measure_node(
     picture = example_photo(DEMO_PHOTO)
     views = demo_views(size, rounds + 1)
     messages = [rgb_to_message(view.image, Header(frame_id='bench')) for view in views]
-    stream = FullMatches(pipeline, pipeline.prepare(picture), WEIGHTING)
+    stream = FullMatches(matcher, matcher.prepare(picture), WEIGHTING)
     progress(f'starting the node for {named(size)}')
     with node_on_the_bench(settings) as bench:
         bench.set_reference(picture)

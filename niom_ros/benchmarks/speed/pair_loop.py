@@ -8,6 +8,7 @@ from niom_ros.benchmarks.speed.views import Attempt, OF_REFERENCE, Stopwatch
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, Settings, Weighting
 from niom_ros.matching.matcher import Matcher
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.heat_maps import Frame, HeatMap
@@ -39,8 +40,8 @@ class PairLoop:
             watch.done(f'heat pictures{whose}')
         first, second = sides
         box = Box.around(self._picture)
-        reference = Reference(
-            image=self._picture,
+        reference = PreparedReference(
+            given=Reference(self._picture),
             features=first.features,
             scene=first.scene.at(first.features.keypoints),
             box=box,

@@ -15,7 +15,6 @@ from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, StreamOptions, Weighting
 from niom_ros.matching.geometry import corner_error
 from niom_ros.matching.matcher import Matcher
-from niom_ros.references.given import GivenReference, NamedReference
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 from niom_ros.stream.stream import Stream
 
@@ -28,13 +27,14 @@ FAR, GUIDED = 'full match from afar', 'the same guided by the track'
 class Following:
     """A photo that a full match found, and is tracked from then on."""
 
-    def __init__(self, pipeline: Matcher, views: list[View], picture: np.ndarray) -> None:
+    def __init__(self, matcher: Matcher, views: list[View], picture: np.ndarray) -> None:
         """Find it in the first view."""
         self._views = views
         self._box = Box.around(picture)
-        named = NamedReference(GivenReference(picture, 'photo'), pipeline.prepare(picture), 1)
         matching = Options(weighting=Weighting(kind='sew'))
-        self._stream = Stream(pipeline, [named], StreamOptions(matching, match_interval=math.inf))
+        self._stream = Stream(
+            matcher, [matcher.prepare(picture)], StreamOptions(matching, match_interval=math.inf)
+        )
         self._answers: list[tuple[View, np.ndarray | None]] = []
         self.found = self._stream.answer(views[0].image, 0.0).found
 
@@ -74,7 +74,7 @@ def from_afar(view: View) -> View:
 
 
 def measure_tracking(
-    pipeline: Matcher,
+    matcher: Matcher,
     size: Size,
     rounds: int,
     progress: Callable[[str], None] = lambda _: None,
@@ -82,8 +82,8 @@ def measure_tracking(
     """Compare full matches with weights and tracked frames, on the same images."""
     picture = example_photo(DEMO_PHOTO)
     views = demo_views(size, 1 + FOLLOWED * (rounds + 1), CAMERA_STEP)
-    matches = FullMatches(pipeline, pipeline.prepare(picture), 'sew')
-    following = Following(pipeline, views, picture)
+    matches = FullMatches(matcher, matcher.prepare(picture), 'sew')
+    following = Following(matcher, views, picture)
     if not following.found:
         return Findings(left_out={'full_over_tracked': 'the photo was not found to begin with'})
     tasks: dict[str, Callable[[int], object]] = {

@@ -7,7 +7,7 @@ from typing import BinaryIO
 from niom_ros.images.decoding import ImageError, MAX_PIXELS, reason
 from niom_ros.images.pages.annotations import Annotations, find_annotations
 from niom_ros.images.pages.pdf import pdf_page, PdfPage
-from niom_ros.images.pages.reading import ReferencePicture
+from niom_ros.images.pages.reading import ReadPicture
 from niom_ros.images.pages.svg import svg_page, SvgPage
 
 LONGER_SIDE = 1600  # pixels of a page without a given resolution
@@ -15,7 +15,7 @@ LARGEST_PDF = 200_000_000  # bytes
 LARGEST_SVG = 30_000_000
 
 
-def draw_page(file: BinaryIO, kind: str, page: int, page_dpi: float) -> ReferencePicture:
+def draw_page(file: BinaryIO, kind: str, page: int, page_dpi: float) -> ReadPicture:
     """Draw a page of a 'pdf' or 'svg' file; a bad file may take any time."""
     try:
         if kind == 'pdf':
@@ -45,7 +45,7 @@ def content_of(file: BinaryIO, most: int) -> bytes:
     return file.read(most)
 
 
-def drawn(opened: PdfPage | SvgPage, page: int, page_dpi: float) -> ReferencePicture:
+def drawn(opened: PdfPage | SvgPage, page: int, page_dpi: float) -> ReadPicture:
     """Draw a page without its annotations, and note what was left out."""
     size = pixels(opened.inches, page_dpi)
     if not opened.pieces:
@@ -55,7 +55,7 @@ def drawn(opened: PdfPage | SvgPage, page: int, page_dpi: float) -> ReferencePic
         opened.pieces, (opened.inches[0] / longer, opened.inches[1] / longer)
     )
     image = opened.picture_without(annotations.pieces, size)
-    return ReferencePicture(image, notes_on(annotations, page))
+    return ReadPicture(image, notes_on(annotations, page))
 
 
 def pixels(inches: tuple[float, float], page_dpi: float) -> tuple[int, int]:

@@ -20,7 +20,7 @@ BEGINNING = 4096  # bytes that show what kind of file it is
 
 
 @dataclass(frozen=True)
-class ReferencePicture:
+class ReadPicture:
     """A picture from a file, and what the user should know about it."""
 
     image: np.ndarray  # RGB
@@ -32,7 +32,7 @@ def read_reference_picture(
     page: int = 0,
     page_dpi: float = 0.0,
     allowed: AllowedFolders | None = None,
-) -> ReferencePicture:
+) -> ReadPicture:
     """Read an image, or draw a page of a PDF or SVG file without text, dimensions and frame.
 
     With page_dpi 0 the longer side of a page becomes 1600 pixels. If folders are given, a file
@@ -50,7 +50,7 @@ def read_reference_picture(
                 raise ImageError(
                     'an image has its pixels already, page_dpi is for PDF and SVG: leave it 0'
                 )
-            return ReferencePicture(read_image_from(stream, page))
+            return ReadPicture(read_image_from(stream, page))
     except FileForbidden:
         raise
     except FileRefused as error:
@@ -61,7 +61,7 @@ def read_reference_picture(
         raise ImageError(f'{path} cannot be read: {reason(error)}') from None
 
 
-def read_apart(stream: BinaryIO, kind: str, page: int, page_dpi: float) -> ReferencePicture:
+def read_apart(stream: BinaryIO, kind: str, page: int, page_dpi: float) -> ReadPicture:
     """Read a page in another process, which may hang or crash without harm to this one."""
     command = [sys.executable, *READER, kind, str(page), str(page_dpi)]
     try:
@@ -84,7 +84,7 @@ def read_apart(stream: BinaryIO, kind: str, page: int, page_dpi: float) -> Refer
     if 'error' in answer:
         raise ImageError(answer['error'])
     image = np.frombuffer(pixels, np.uint8).reshape(answer['shape'])
-    return ReferencePicture(image.copy(), tuple(answer['notes']))
+    return ReadPicture(image.copy(), tuple(answer['notes']))
 
 
 def environment_of_reader() -> dict[str, str]:

@@ -17,7 +17,7 @@ from niom_ros.matching.geometry import Evidence, hull_area, in_front, judge, mea
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search, StrategyPlugin
 
 
@@ -69,7 +69,7 @@ class Ink:
         """Need nothing but the calibration: an image knows its edges."""
         self.calibration = calibration_of(INK)
 
-    def weightings(self, reference: Reference, options: Options) -> Sequence[str]:
+    def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
         """Return that nothing is weighted; it is for drawings alone."""
         return ('none',) if shall_be_sought_by_ink(reference, options) else ()
 
@@ -105,7 +105,7 @@ class Ink:
         return judged(search, strokes, traced, self.calibration)
 
 
-def shall_be_sought_by_ink(reference: Reference, options: Options) -> bool:
+def shall_be_sought_by_ink(reference: PreparedReference, options: Options) -> bool:
     """Tell whether a reference is a drawing with enough ink, and the options allow to use it."""
     return reference.strokes is not None and options.drawing_search != 'matches'
 

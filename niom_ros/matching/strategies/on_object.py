@@ -13,7 +13,7 @@ from niom_ros.matching.confidence import calibration_of, INK
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.strategies.ink import judged, shall_be_sought_by_ink
 from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
 from niom_ros.semantics.heat_maps import Area
@@ -35,7 +35,7 @@ class OnObject:
         """Need nothing but the calibration: an image knows its edges and objects."""
         self.calibration = calibration_of(INK)
 
-    def weightings(self, reference: Reference, options: Options) -> Sequence[str]:
+    def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
         """Return that nothing is weighted; it is for labelled drawings alone."""
         labelled = any(seen.label for seen in reference.scene.objects)
         return ('none',) if labelled and shall_be_sought_by_ink(reference, options) else ()

@@ -19,7 +19,7 @@ from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match
 from niom_ros.matching.matches import Side
 from niom_ros.matching.perception import Perception
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.strategies.ink import shall_be_sought_by_ink
 from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search, StrategyPlugin
 from niom_ros.matching.weighting import AUTO, NONE, SEW, weighted, weights_for, WeightsOfBoth
@@ -58,7 +58,7 @@ class Points:
         self._perception = perception
         self._matcher = perception.keypoint_matcher
 
-    def weightings(self, reference: Reference, options: Options) -> Sequence[str]:
+    def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
         """Return what to try: a drawing is sought by its ink before any weights help it."""
         kind = options.weighting.kind
         if not shall_be_sought_by_ink(reference, options):
@@ -149,7 +149,7 @@ class Points:
 
     def _matched(
         self,
-        reference: Reference,
+        reference: PreparedReference,
         image: Features,
         weights: WeightsOfBoth,
         weighting: Weighting,

@@ -9,8 +9,8 @@ from niom_ros.matching.confidence import Calibration
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, Match, NOT_TRIED
 from niom_ros.matching.perception import Perception
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.prior import Prior
-from niom_ros.matching.reference import Reference
 from niom_ros.models.plugins import Plugin
 from niom_ros.models.store import ModelStore
 
@@ -19,7 +19,7 @@ from niom_ros.models.store import ModelStore
 class Search:
     """What a strategy is asked: to find a reference in an image."""
 
-    reference: Reference
+    reference: PreparedReference
     image: ImageAnalysis
     options: Options
     approach: Approach  # this strategy, and the kind of weighting that it shall try
@@ -47,7 +47,7 @@ class Strategy(Protocol):
     rank: ClassVar[int]  # points 100, ink 200, on_object 300: lower ones are asked earlier
     calibration: Calibration | None  # from checks to confidence; None: by `min_inliers` alone
 
-    def weightings(self, reference: Reference, options: Options) -> Sequence[str]:
+    def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
         """Return the kinds of weighting to try, one after the other; none: it does not apply.
 
         A strategy that weights nothing returns ('none',).

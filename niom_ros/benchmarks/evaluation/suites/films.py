@@ -17,7 +17,7 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.settings import StreamOptions
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.matcher import Matcher
-from niom_ros.references.given import NamedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.simulation.virtual_scene import VirtualScene
 from niom_ros.stream.answers import Answer
 from niom_ros.stream.stream import Frame, Stream
@@ -109,8 +109,8 @@ class SlowMatches:
 
 def play(
     shots: Iterable[Shot],
-    pipeline: Matcher,
-    reference: NamedReference,
+    matcher: Matcher,
+    reference: KnownReference,
     options: StreamOptions,
     tell: Callable[[Shot, Answer], object] = lambda shot, answer: None,
 ) -> Iterator[Followed]:
@@ -119,7 +119,7 @@ def play(
     The answer of a full match comes MATCH_SECONDS later, when the camera has gone on.
     """
     clock = Clock()
-    stream = Stream(pipeline, clock=clock)
+    stream = Stream(matcher, clock=clock)
     matches = SlowMatches(stream, lambda frame, answer: tell(frame.tag, answer))
     for shot in shots:
         clock.now = shot.stamp

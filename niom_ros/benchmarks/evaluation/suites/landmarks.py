@@ -23,10 +23,10 @@ from niom_ros.core.settings import StreamOptions
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.features import SMALLEST_SIDE
 from niom_ros.matching.geometry import Status, Verdict
+from niom_ros.matching.reference import Landmark
 from niom_ros.pictures.lettering import Entry, legend, SKY
 from niom_ros.pictures.marks import draw_diamond, draw_dot, draw_line, whole
 from niom_ros.pictures.matches import arrange, empty_symbol, stacked
-from niom_ros.references.landmarks import Landmark
 from niom_ros.stream.landmarks import place_landmarks
 
 FACES = 'keypoints/dlib_faces'
@@ -219,7 +219,7 @@ def carried(
         Landmark(point.name, *place)
         for point, place in zip(case.reference.points, marked(case).tolist(), strict=True)
     )
-    # As if it were accepted: two of a kind are rarely alike enough for the pipeline.
+    # As if it were accepted: two of a kind are rarely alike enough for the matcher.
     verdict = Verdict(Status.OK, '', evidence.inliers, evidence.reference_to_image, 1.0)
     placed = place_landmarks(
         points,

@@ -221,7 +221,7 @@ def pictures(case: PairingCase) -> tuple[Picture, Picture]:
 
 
 def choose(case: PairingCase, method: Method, workbench: Workbench) -> Choice:
-    """Let a method choose an object of each scene, with what the pipeline itself uses."""
+    """Let a method choose an object of each scene, with what the matcher itself uses."""
     first, second = pictures(case)
     reference, look = workbench.reference(method, first), workbench.look(method, second)
     scenes = reference.scene, look.scene

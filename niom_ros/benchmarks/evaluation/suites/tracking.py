@@ -30,7 +30,7 @@ from niom_ros.benchmarks.evaluation.suites.films import (
 )
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import StreamOptions
-from niom_ros.references.given import GivenReference, NamedReference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 from niom_ros.stream.answers import Answer
 
@@ -282,7 +282,7 @@ class FullMatches:
         self._workbench = workbench
         self._film = film
         prepared = workbench.reference(method, reference)
-        self._named = NamedReference(GivenReference(reference.pixels, 'followed'), prepared, 1)
+        self._named = KnownReference(prepared, revision=1)
         self.views: dict[int, np.ndarray | None] = {}  # of full matches in the stream, by frame
 
     def play(self, shots: Iterable[Shot]) -> Iterator[Followed]:
@@ -291,8 +291,8 @@ class FullMatches:
         def tell(shot: Shot, answer: Answer) -> None:
             self.views[shot.number] = answer.reference_to_image
 
-        pipeline = self._workbench.pipeline(self._method)
-        return play(shots, pipeline, self._named, StreamOptions(self._method.options), tell)
+        matcher = self._workbench.matcher(self._method)
+        return play(shots, matcher, self._named, StreamOptions(self._method.options), tell)
 
     def whole(self, shot: Shot, copy: str = '') -> np.ndarray | None:
         """Return where it is in a frame, or in a copy of it, if nothing is known before."""
