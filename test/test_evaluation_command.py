@@ -392,13 +392,13 @@ class TestWorkbench:
         matcher = bench.matcher(methods[0])
         assert bench.matcher(methods[1]) is matcher
         looks: list[int] = []
-        extract = matcher._extractor.extract
+        extract = matcher.perception.extractor.extract
 
         def counted(pixels: np.ndarray) -> Features:
             looks.append(1)
             return extract(pixels)
 
-        monkeypatch.setattr(matcher._extractor, 'extract', counted)
+        monkeypatch.setattr(matcher.perception.extractor, 'extract', counted)
         benchmark = HomographyBenchmark(data, 0)
         for method in methods:
             benchmark.measure(benchmark.cases()[0], method, bench)

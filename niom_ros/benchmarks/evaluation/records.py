@@ -28,7 +28,6 @@ MEASURING_CODE = (
     'matching',
     'models/table.py',
     'networks',
-    'references/landmarks.py',
     'semantics',
     'simulation',
     'stream',
