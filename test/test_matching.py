@@ -59,14 +59,14 @@ def view(scene):
 )
 def test_a_photo_is_found_where_it_is(extractor, matcher, pixels, coffee, view):
     settings = Settings(extractor=extractor, matcher=matcher, device='cpu', max_keypoints=512)
-    matcher = Matcher(settings)
-    reference = matcher.prepare(coffee)
-    match = matcher.match(reference, view.image)
+    loaded = Matcher(settings)
+    reference = loaded.prepare(coffee)
+    match = loaded.match(reference, view.image)
     assert match.verdict.status is Status.OK, match.verdict.message
     found = match.verdict.reference_to_image
     assert corner_error(found, view.picture_to_image, reference.box) < pixels
     assert match.verdict.confidence > 0.6
-    assert matcher.method == f'{extractor}+{matcher}'
+    assert loaded.method == f'{extractor}+{matcher}'
     assert set(match.stage_seconds) == {'extract', 'match', 'verify'}
     assert match.weighting == 'none'
     agreeing = match.correspondences.reference_points[match.verdict.inliers]

@@ -196,7 +196,7 @@ def test_what_worked_is_tried_first(
 
 
 @pytest.fixture(scope='module')
-def named(reference: PreparedReference) -> KnownReference:
+def known(reference: PreparedReference) -> KnownReference:
     return KnownReference(reference, 1)
 
 
@@ -221,16 +221,16 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_drawing_that_was_found_is_looked_for_where_it_was(
-    matcher: Matcher, scene: VirtualScene, named: KnownReference, searches: list[str]
+    matcher: Matcher, scene: VirtualScene, known: KnownReference, searches: list[str]
 ) -> None:
     prior = None
     for frame, seconds in enumerate((8.0, 8.1, 8.2)):
         view = scene.view(seconds, frame)
-        found = find_best(matcher, [named], view.image, StreamOptions(), prior=prior)
+        found = find_best(matcher, [known], view.image, StreamOptions(), prior=prior)
         prior = found.prior
         verdict = found.match.verdict
         assert verdict.status is Status.OK, verdict.message
-        box = named.prepared.box
+        box = known.prepared.box
         assert corner_error(verdict.reference_to_image, view.picture_to_image, box) < 12
         assert found.match.locked == frame
     assert searches == ['trace', 'trace_near', 'trace_near']
@@ -239,12 +239,12 @@ def test_a_drawing_that_was_found_is_looked_for_where_it_was(
 
 @pytest.mark.parametrize('degrees', [90, 180])
 def test_where_it_was_is_known_in_the_upright_image(
-    matcher: Matcher, view: View, named: KnownReference, searches: list[str], degrees: int
+    matcher: Matcher, view: View, known: KnownReference, searches: list[str], degrees: int
 ) -> None:
     turned = np.rot90(view.image, degrees // 90).copy()
     options = StreamOptions(rotation=degrees)
-    first = find_best(matcher, [named], turned, options)
-    again = find_best(matcher, [named], turned, options, prior=first.prior)
+    first = find_best(matcher, [known], turned, options)
+    again = find_best(matcher, [known], turned, options, prior=first.prior)
     assert first.match.verdict.status is again.match.verdict.status is Status.OK
     assert searches == ['trace', 'trace_near']
 
@@ -288,9 +288,9 @@ def test_a_prior_does_not_make_a_drawing_be_found_where_it_is_not(
     assert match.verdict.reference_to_image is None
 
 
-def test_a_frame_without_it_gives_no_clue(matcher: Matcher, named: KnownReference) -> None:
+def test_a_frame_without_it_gives_no_clue(matcher: Matcher, known: KnownReference) -> None:
     image = np.full((480, 640, 3), 128, np.uint8)
-    assert find_best(matcher, [named], image, StreamOptions()).prior is None
+    assert find_best(matcher, [known], image, StreamOptions()).prior is None
 
 
 @pytest.mark.parametrize('first', [BY_INK, BY_WEIGHTED_POINTS], ids=['ink', 'sew'])
