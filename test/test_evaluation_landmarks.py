@@ -127,9 +127,9 @@ class Matches:
             )
         found = self.reference_to_image if self.status is Status.OK else None
         verdict = Verdict(self.status, '', np.ones(len(correspondences), bool), found)
-        outcome = Match(verdict, correspondences)
-        evidence = evidence_of(outcome, reference, image, method)
-        return Answer(outcome, evidence, plausible=True)
+        match = Match(verdict, correspondences)
+        evidence = evidence_of(match, reference, image, method)
+        return Answer(match, evidence, plausible=True)
 
 
 @pytest.fixture

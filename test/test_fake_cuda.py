@@ -16,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from niom_ros.core.settings import Settings, Weighting, WEIGHTINGS
 from niom_ros.matching.features import extractor_plugin, Features
-from niom_ros.matching.matches import load_matcher
+from niom_ros.matching.keypoint_matcher import load_matcher
 from niom_ros.matching.weighting import one_heat, weighted, weights_of
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.aliked import Maps

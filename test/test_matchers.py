@@ -7,7 +7,7 @@ import torch
 
 from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.matching.features import Extractor, Features
-from niom_ros.matching.matches import load_matcher
+from niom_ros.matching.keypoint_matcher import load_matcher
 from niom_ros.matching.weighting import weighted
 from niom_ros.models.store import ModelStore
 

@@ -24,7 +24,7 @@ from niom_ros.matching.features import Extractor
 from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.matching.match import Approach
 from niom_ros.matching.matcher import Matcher
-from niom_ros.matching.prepared_sides import PreparedSides
+from niom_ros.matching.prepared_features import PreparedFeaturesCache
 from niom_ros.matching.prior import DEFAULTS as PRIOR_DEFAULTS
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
@@ -61,19 +61,17 @@ def test_a_photo_is_found_where_it_is(extractor, matcher, pixels, coffee, view):
     settings = Settings(extractor=extractor, matcher=matcher, device='cpu', max_keypoints=512)
     loaded = Matcher(settings)
     reference = loaded.prepare(coffee)
-    outcome = loaded.match(reference, view.image)
-    assert outcome.verdict.status is Status.OK, outcome.verdict.message
-    found = outcome.verdict.reference_to_image
+    match = loaded.match(reference, view.image)
+    assert match.verdict.status is Status.OK, match.verdict.message
+    found = match.verdict.reference_to_image
     assert corner_error(found, view.picture_to_image, reference.box) < pixels
-    assert outcome.verdict.confidence > 0.6
+    assert match.verdict.confidence > 0.6
     assert loaded.method == f'{extractor}+{matcher}'
-    assert set(outcome.stage_seconds) == {'extract', 'match', 'verify'}
-    assert outcome.weighting == 'none'
-    agreeing = outcome.correspondences.reference_points[outcome.verdict.inliers]
+    assert set(match.stage_seconds) == {'extract', 'match', 'verify'}
+    assert match.weighting == 'none'
+    agreeing = match.correspondences.reference_points[match.verdict.inliers]
     truly = warp_points(view.picture_to_image, agreeing)
-    off = np.linalg.norm(
-        truly - outcome.correspondences.image_points[outcome.verdict.inliers], axis=1
-    )
+    off = np.linalg.norm(truly - match.correspondences.image_points[match.verdict.inliers], axis=1)
     assert np.median(off) < 2
 
 
@@ -88,14 +86,14 @@ def test_correspondences_come_best_first(matcher, reference, view):
 
 @pytest.mark.parametrize('name', ['astronaut', 'chelsea', 'rocket', 'brick', 'page'])
 def test_another_picture_is_not_taken_for_the_reference(matcher, reference, name):
-    outcome = matcher.match(reference, example_photo(name))
-    assert outcome.verdict.status in (
+    match = matcher.match(reference, example_photo(name))
+    assert match.verdict.status in (
         Status.FEW_MATCHES,
         Status.REJECTED_GEOMETRY,
         Status.LOW_CONFIDENCE,
     )
-    assert outcome.verdict.reference_to_image is None
-    assert outcome.verdict.message
+    assert match.verdict.reference_to_image is None
+    assert match.verdict.message
 
 
 def test_images_without_anything_in_them_say_so(matcher, reference):
@@ -105,9 +103,9 @@ def test_images_without_anything_in_them_say_so(matcher, reference):
         np.full((1, 1, 3), 9, np.uint8),
         np.zeros((20, 4000, 3), np.uint8),
     ):
-        outcome = matcher.match(reference, image)
-        assert outcome.verdict.status is Status.NO_KEYPOINTS
-        assert 'check light, focus' in outcome.verdict.message
+        match = matcher.match(reference, image)
+        assert match.verdict.status is Status.NO_KEYPOINTS
+        assert 'check light, focus' in match.verdict.message
 
 
 def test_unusable_references_are_refused_with_a_reason(matcher, coffee):
@@ -144,18 +142,18 @@ def test_a_small_part_of_a_large_page_is_found(matcher, coffee, view):
     mask[1500:1900, 1900:2500] = 255
     reference = matcher.prepare(Reference(page, mask=mask))
     assert len(reference.features) == 512
-    outcome = matcher.match(reference, view.image)
-    assert outcome.verdict.status is Status.OK, outcome.verdict.message
+    match = matcher.match(reference, view.image)
+    assert match.verdict.status is Status.OK, match.verdict.message
     page_to_picture = np.array([[1, 0, -1900], [0, 1, -1500], [0, 0, 1]])
     truth = view.picture_to_image @ page_to_picture
-    assert corner_error(outcome.verdict.reference_to_image, truth, reference.box) < 3
+    assert corner_error(match.verdict.reference_to_image, truth, reference.box) < 3
 
 
 def test_a_slanted_mask_is_found(matcher, coffee):
     mask = np.zeros(coffee.shape[:2], np.uint8)
     cv2.line(mask, (60, 380), (500, 30), 255, 60)
-    outcome = matcher.match(matcher.prepare(Reference(coffee, mask=mask)), coffee)
-    assert outcome.verdict.status is Status.OK, outcome.verdict.message
+    match = matcher.match(matcher.prepare(Reference(coffee, mask=mask)), coffee)
+    assert match.verdict.status is Status.OK, match.verdict.message
 
 
 def test_a_reference_needs_as_many_points_as_must_agree(matcher, coffee):
@@ -208,8 +206,8 @@ def test_threads_do_not_disturb_each_other(matcher, reference, scene):
     alone = [matcher.match(reference, image).verdict.reference_to_image for image in images]
     with ThreadPoolExecutor(2) as threads:
         together = threads.map(lambda image: matcher.match(reference, image), images)
-    for expected, outcome in zip(alone, together, strict=True):
-        assert np.allclose(outcome.verdict.reference_to_image, expected, atol=1e-6)
+    for expected, match in zip(alone, together, strict=True):
+        assert np.allclose(match.verdict.reference_to_image, expected, atol=1e-6)
 
 
 def test_loading_and_matching_need_no_network(monkeypatch, coffee):
@@ -247,26 +245,26 @@ def test_half_precision_is_for_gpus():
         Matcher(Settings(device='cpu', precision='half'))
 
 
-def test_the_outcome_says_what_the_weights_came_from(matcher, reference, view):
-    outcome = matcher.match(reference, view.image, SEW)
-    assert outcome.weighting == 'sew'
-    assert set(outcome.stage_seconds) == {'extract', 'detect', 'pair', 'match', 'verify'}
+def test_the_match_says_where_the_weights_came_from(matcher, reference, view):
+    match = matcher.match(reference, view.image, SEW)
+    assert match.weighting == 'sew'
+    assert set(match.stage_seconds) == {'extract', 'detect', 'pair', 'match', 'verify'}
     assert reference.scene.objects[0].label == 'cup'
-    assert outcome.reference_weights.description.startswith('yolov4-tiny: ')
-    assert 'cup' in outcome.reference_weights.description
-    weights = outcome.reference_weights.values
+    assert match.reference_weights.description.startswith('yolov4-tiny: ')
+    assert 'cup' in match.reference_weights.description
+    weights = match.reference_weights.values
     assert weights.shape == (len(reference.features),)
     assert 0.5 <= weights.min() < 0.7 and weights.max() == 1
-    assert len(outcome.correspondences.reference_weights) == len(outcome.correspondences)
+    assert len(match.correspondences.reference_weights) == len(match.correspondences)
 
 
 def test_marked_objects_weigh_what_they_cover(matcher, coffee, view):
     marks = (MarkedObject('cup', Area(150, 20, 450, 330)),)
     reference = matcher.prepare(Reference(coffee, objects=marks))
     options = Options(weighting=Weighting('sew'), pairing=Pairing('none'))
-    outcome = matcher.match(reference, view.image, options)
+    match = matcher.match(reference, view.image, options)
     inside = marks[0].area.contains(reference.features.keypoints)
-    weights = outcome.reference_weights.values
+    weights = match.reference_weights.values
     assert weights[inside].unique().tolist() == [1]
     assert weights[~inside].unique().tolist() == [0.5]
 
@@ -274,16 +272,16 @@ def test_marked_objects_weigh_what_they_cover(matcher, coffee, view):
 @pytest.mark.parametrize('stage', ['before', 'after'])
 @pytest.mark.parametrize('kind', WEIGHTINGS)
 def test_every_weighting_can_be_chosen(matcher, reference, view, kind, stage):
-    outcome = matcher.match(reference, view.image, Options(weighting=Weighting(kind, stage=stage)))
-    assert outcome.weighting == ('none' if kind == 'auto' else kind)
+    match = matcher.match(reference, view.image, Options(weighting=Weighting(kind, stage=stage)))
+    assert match.weighting == ('none' if kind == 'auto' else kind)
     if kind in ('auto', 'none'):
-        assert outcome.verdict.status is Status.OK
-        assert outcome.correspondences.reference_weights is None
+        assert match.verdict.status is Status.OK
+        assert match.correspondences.reference_weights is None
         why = 'found without' if kind == 'auto' else 'not weighted'
-        assert outcome.reference_weights.description == f'none: {why}'
-        assert set(outcome.stage_seconds) == {'extract', 'match', 'verify'}
+        assert match.reference_weights.description == f'none: {why}'
+        assert set(match.stage_seconds) == {'extract', 'match', 'verify'}
     elif kind in ('sew', 'one_plus_heat'):
-        assert outcome.verdict.status is Status.OK
+        assert match.verdict.status is Status.OK
 
 
 def test_weights_change_what_is_matched(matcher, reference, view):
@@ -319,10 +317,10 @@ def test_only_paired_objects_weigh(matcher, coffee, view):
 def test_when_nothing_has_a_partner_nothing_is_weighted(matcher, coffee, view):
     marks = (MarkedObject('airplane', Area(0, 0, 80, 80)),)
     reference = matcher.prepare(Reference(coffee, objects=marks))
-    outcome = matcher.match(reference, view.image, SEW)
-    assert outcome.reference_weights.values is None
-    assert outcome.image_weights.description == 'none: no object has a partner'
-    assert 'floor of 0.2' in outcome.paired.how
+    match = matcher.match(reference, view.image, SEW)
+    assert match.reference_weights.values is None
+    assert match.image_weights.description == 'none: no object has a partner'
+    assert 'floor of 0.2' in match.paired.how
 
 
 def test_a_drawing_is_recognised_and_can_be_overruled(matcher, coffee):
@@ -377,22 +375,22 @@ def test_of_the_reference_nothing_is_computed_for_the_second_image(
 ):
     marks = (MarkedObject('cup', Area(150, 20, 450, 330)),)
     reference = matcher.prepare(Reference(coffee, objects=marks))
-    look, options = matcher.analyse(view.image), Options(weighting=Weighting(kind))
+    analysis, options = matcher.analyse(view.image), Options(weighting=Weighting(kind))
     of_reference = reference.features.keypoints
-    (first,) = matcher.match_all([reference], look, options)
+    (first,) = matcher.match_all([reference], analysis, options)
     assert sorted(name for name, points in prepared if points is of_reference) == [
         'prepare',
         'project',
     ]
     prepared.clear()
-    (second,) = matcher.match_all([reference], look, options)
+    (second,) = matcher.match_all([reference], analysis, options)
     assert [name for name, _ in prepared] == ['project', 'prepare']
     assert not [name for name, points in prepared if points is of_reference]
     assert (first.reference_weights.values is not None) == (kind == 'sew')
     assert (second.correspondences.scores == first.correspondences.scores).all()
 
 
-def test_another_pairing_or_weighting_prepares_the_reference_anew(matcher, coffee, prepared):
+def test_another_pairing_or_weighting_prepares_the_reference_again(matcher, coffee, prepared):
     marks = (
         MarkedObject('cat', Area(150, 20, 450, 330)),
         MarkedObject('person', Area(10, 200, 300, 390)),
@@ -402,7 +400,7 @@ def test_another_pairing_or_weighting_prepares_the_reference_anew(matcher, coffe
         matcher.analyse(example_photo('chelsea')),
         matcher.analyse(example_photo('astronaut')),
     )
-    for look, weighting, anew in (
+    for analysis, weighting, prepares_again in (
         (cat, Weighting('sew'), True),
         (person, Weighting('sew'), True),
         (cat, Weighting('sew'), False),
@@ -410,53 +408,55 @@ def test_another_pairing_or_weighting_prepares_the_reference_anew(matcher, coffe
         (cat, Weighting('none'), True),
         (person, Weighting('sew'), False),
     ):
-        assert len(look.features)
+        assert len(analysis.features)
         prepared.clear()
-        (outcome,) = matcher.match_all([reference], look, Options(weighting=weighting))
-        assert len(prepared) == (4 if anew else 2)
+        (match,) = matcher.match_all([reference], analysis, Options(weighting=weighting))
+        assert len(prepared) == (4 if prepares_again else 2)
         fresh = matcher.prepare(Reference(coffee, objects=marks))
-        (again,) = matcher.match_all([fresh], look, Options(weighting=weighting))
-        assert (again.correspondences.scores == outcome.correspondences.scores).all()
+        (again,) = matcher.match_all([fresh], analysis, Options(weighting=weighting))
+        assert (again.correspondences.scores == match.correspondences.scores).all()
 
 
 def test_a_changed_reference_shares_nothing_that_was_prepared(matcher, reference, view):
     matcher.match(reference, view.image)
-    assert replace(reference, matchability=0.5).sides is not reference.sides
+    assert (
+        replace(reference, matchability=0.5).prepared_features is not reference.prepared_features
+    )
 
 
 def test_only_the_latest_weightings_are_kept():
-    sides, made = PreparedSides(), []
+    cache, made = PreparedFeaturesCache(), []
     for key in (1, 2, 3, 4, 1, 5, 1, 2):
-        assert sides.once(key, lambda key=key: made.append(key) or key) == key
+        assert cache.get(key, lambda key=key: made.append(key) or key) == key
     assert made == [1, 2, 3, 4, 5, 2]
 
 
 def test_auto_weights_nothing_that_is_found_without(matcher, reference, view, matcher_calls):
-    outcome = matcher.match(reference, view.image)
-    assert outcome.verdict.status is Status.OK
-    assert (outcome.weighting, len(matcher_calls)) == ('none', 1)
+    match = matcher.match(reference, view.image)
+    assert match.verdict.status is Status.OK
+    assert (match.weighting, len(matcher_calls)) == ('none', 1)
 
 
 def test_auto_tries_again_with_weights_and_takes_the_better(matcher, coffee, matcher_calls):
     marks = (MarkedObject('cat', Area(150, 20, 450, 330)),)
     reference = matcher.prepare(Reference(coffee, objects=marks))
-    outcome = matcher.match(reference, example_photo('chelsea'))
+    match = matcher.match(reference, example_photo('chelsea'))
     assert len(matcher_calls) == 2
-    assert outcome.verdict.status is not Status.OK
-    assert [outcome.scene.objects[p.image_object].label for p in outcome.paired.pairs] == ['cat']
+    assert match.verdict.status is not Status.OK
+    assert [match.scene.objects[p.image_object].label for p in match.paired.pairs] == ['cat']
     alone = [
         matcher.match(reference, example_photo('chelsea'), Options(weighting=Weighting(kind)))
         for kind in ('none', 'sew')
     ]
-    assert outcome.agreement == max(attempt.agreement for attempt in alone)
+    assert match.agreement == max(attempt.agreement for attempt in alone)
 
 
 def test_auto_does_not_try_again_when_it_sees_no_object(matcher, reference, matcher_calls):
     grey = np.full((400, 600, 3), 127, np.uint8)
     grey[100:300:8, 100:500] = grey[100:300, 100:500:8] = 0
-    outcome = matcher.match(reference, grey)
-    assert (outcome.weighting, len(matcher_calls)) == ('none', 1)
-    assert outcome.image_weights.description == 'none: yolov4-tiny saw nothing'
+    match = matcher.match(reference, grey)
+    assert (match.weighting, len(matcher_calls)) == ('none', 1)
+    assert match.image_weights.description == 'none: yolov4-tiny saw nothing'
 
 
 def test_a_figure_on_a_page_is_seen_as_large_as_it_is(matcher, coffee):
@@ -478,25 +478,25 @@ def test_one_look_at_an_image_finds_the_best_of_several_references(matcher, coff
         matcher.prepare(coffee),
         matcher.prepare(example_photo('rocket')),
     ]
-    look = matcher.analyse(scene.view(8.0, frame=0).image)
-    outcomes = matcher.match_all(references, look)
-    assert [outcome.verdict.status is Status.OK for outcome in outcomes] == [False, True, False]
-    assert outcomes[1].agreement == max(outcome.agreement for outcome in outcomes)
+    analysis = matcher.analyse(scene.view(8.0, frame=0).image)
+    matches = matcher.match_all(references, analysis)
+    assert [match.verdict.status is Status.OK for match in matches] == [False, True, False]
+    assert matches[1].agreement == max(match.agreement for match in matches)
     # One of them was found without weights, so nothing was detected for the others.
-    assert not look.has_scene
-    alone = matcher.match(references[1], look.image)
+    assert not analysis.has_scene
+    alone = matcher.match(references[1], analysis.image)
     assert np.allclose(
-        alone.verdict.reference_to_image, outcomes[1].verdict.reference_to_image, rtol=1e-6
+        alone.verdict.reference_to_image, matches[1].verdict.reference_to_image, rtol=1e-6
     )
 
 
 def test_objects_are_detected_once_for_all_references(matcher, coffee):
     references = [matcher.prepare(coffee), matcher.prepare(example_photo('chelsea'))]
-    look = matcher.analyse(example_photo('astronaut'))
-    outcomes = matcher.match_all(references, look)
-    assert all(outcome.verdict.status is not Status.OK for outcome in outcomes)
-    assert look.has_scene
-    assert outcomes[0].scene is outcomes[1].scene is look.scene
+    analysis = matcher.analyse(example_photo('astronaut'))
+    matches = matcher.match_all(references, analysis)
+    assert all(match.verdict.status is not Status.OK for match in matches)
+    assert analysis.has_scene
+    assert matches[0].scene is matches[1].scene is analysis.scene
 
 
 # A stream: fewer keypoints, and a closer look at where the reference was followed to
@@ -521,12 +521,12 @@ def test_the_strongest_keypoints_are_kept_in_their_order(matcher, reference):
 
 
 def test_fewer_keypoints_are_matched_on_both_sides(matcher, reference, view, matcher_calls):
-    look = matcher.analyse(view.image, most_keypoints=200)
-    (outcome,) = matcher.match_all([reference], look)
+    analysis = matcher.analyse(view.image, most_keypoints=200)
+    (match,) = matcher.match_all([reference], analysis)
     assert [len(side.points) for side in matcher_calls[0][:2]] == [200, 200]
-    assert outcome.image_keypoints == 200
-    assert outcome.verdict.status is Status.OK
-    found = outcome.verdict.reference_to_image
+    assert match.image_keypoints == 200
+    assert match.verdict.status is Status.OK
+    found = match.verdict.reference_to_image
     assert corner_error(found, view.picture_to_image, reference.box) < 3
 
 
@@ -550,52 +550,52 @@ def prior_of(reference, view, **changes):
 def test_a_closer_look_is_taken_where_it_was_followed_to(
     matcher, reference, small_view, options, matcher_calls
 ):
-    look = matcher.analyse(small_view.image)
+    analysis = matcher.analyse(small_view.image)
     approach = BY_POINTS if options == Options() else BY_WEIGHTED_POINTS
     prior = prior_of(reference, small_view, approach=approach, locked=3)
-    (outcome,) = matcher.match_all([reference], look, options, prior)
-    assert outcome.verdict.status is Status.OK
-    assert (outcome.locked, outcome.approach, len(matcher_calls)) == (4, approach, 1)
-    found = outcome.verdict.reference_to_image
+    (match,) = matcher.match_all([reference], analysis, options, prior)
+    assert match.verdict.status is Status.OK
+    assert (match.locked, match.approach, len(matcher_calls)) == (4, approach, 1)
+    found = match.verdict.reference_to_image
     assert corner_error(found, small_view.picture_to_image, reference.box) < 1.5
     # About a third of the image was looked at, with as much fewer keypoints.
-    assert outcome.image_keypoints < 512
+    assert match.image_keypoints < 512
     corners = warp_points(small_view.picture_to_image, reference.box.corners())
     size = np.ptp(corners, axis=0)
-    inside = outcome.correspondences.image_points
+    inside = match.correspondences.image_points
     assert (inside > corners.min(axis=0) - 0.15 * size).all()
     assert (inside < corners.max(axis=0) + 0.15 * size).all()
     if approach == BY_WEIGHTED_POINTS:
-        assert outcome.weighting == 'sew'
-        assert look.scene is outcome.scene
+        assert match.weighting == 'sew'
+        assert analysis.scene is match.scene
     else:
-        assert outcome.image_weights.description == 'none: found without'
+        assert match.image_weights.description == 'none: found without'
 
 
 def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(matcher, reference, small_view):
     wrong = np.array([[0.4, 0, 20], [0, 0.4, 400], [0, 0, 1]])
     prior = prior_of(reference, small_view, reference_to_image=wrong)
-    (outcome,) = matcher.match_all([reference], matcher.analyse(small_view.image), prior=prior)
+    (match,) = matcher.match_all([reference], matcher.analyse(small_view.image), prior=prior)
     (alone,) = matcher.match_all([reference], matcher.analyse(small_view.image))
-    assert outcome.locked == 0
-    assert outcome.verdict.status is alone.verdict.status
-    assert (outcome.correspondences.scores == alone.correspondences.scores).all()
+    assert match.locked == 0
+    assert match.verdict.status is alone.verdict.status
+    assert (match.correspondences.scores == alone.correspondences.scores).all()
 
 
 def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywhere(
     matcher, reference, small_view
 ):
     aside = np.array([[1.0, 0, 40], [0, 1, 0], [0, 0, 1]]) @ small_view.picture_to_image
-    look = matcher.analyse(small_view.image)
+    analysis = matcher.analyse(small_view.image)
     prior = prior_of(reference, small_view, reference_to_image=aside)
-    (outcome,) = matcher.match_all([reference], look, prior=prior)
-    assert outcome.locked == 0
-    assert look.has_features  # of the whole image
+    (match,) = matcher.match_all([reference], analysis, prior=prior)
+    assert match.locked == 0
+    assert analysis.has_features  # of the whole image
     closer = small_view.picture_to_image.copy()
     closer[0] += 5 * closer[2]
     prior = prior_of(reference, small_view, reference_to_image=closer)
-    (outcome,) = matcher.match_all([reference], matcher.analyse(small_view.image), prior=prior)
-    assert outcome.locked == 1
+    (match,) = matcher.match_all([reference], matcher.analyse(small_view.image), prior=prior)
+    assert match.locked == 1
 
 
 @pytest.mark.parametrize(
@@ -609,31 +609,31 @@ def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywher
 def test_the_whole_image_is_looked_at_without_such_a_prior(
     matcher, reference, small_view, changes
 ):
-    look = matcher.analyse(small_view.image)
-    (outcome,) = matcher.match_all(
+    analysis = matcher.analyse(small_view.image)
+    (match,) = matcher.match_all(
         [reference],
-        look,
+        analysis,
         Options(weighting=Weighting('none')),
         prior_of(reference, small_view, **changes),
     )
-    assert outcome.locked == 0
-    assert (look.features.width, look.features.height) == (1280, 720)
+    assert match.locked == 0
+    assert (analysis.features.width, analysis.features.height) == (1280, 720)
 
 
 def test_several_references_are_all_looked_for_everywhere(matcher, reference, small_view, coffee):
     references = [reference, matcher.prepare(example_photo('chelsea'))]
-    look = matcher.analyse(small_view.image)
-    outcomes = matcher.match_all(references, look, prior=prior_of(reference, small_view))
-    assert [outcome.locked for outcome in outcomes] == [0, 0]
+    analysis = matcher.analyse(small_view.image)
+    matches = matcher.match_all(references, analysis, prior=prior_of(reference, small_view))
+    assert [match.locked for match in matches] == [0, 0]
 
 
 def test_objects_that_are_known_are_not_detected_again(matcher, reference, small_view):
     scene = matcher.analyse(small_view.image).scene
-    look = matcher.analyse(small_view.image)
+    analysis = matcher.analyse(small_view.image)
     prior = prior_of(reference, small_view, approach=BY_WEIGHTED_POINTS, scene=scene)
-    (outcome,) = matcher.match_all([reference], look, SEW, prior)
-    assert outcome.scene is scene
-    assert 'detect' not in outcome.stage_seconds
+    (match,) = matcher.match_all([reference], analysis, SEW, prior)
+    assert match.scene is scene
+    assert 'detect' not in match.stage_seconds
 
 
 def test_the_part_around_a_reference_has_a_margin_and_ends_with_the_image():

@@ -8,7 +8,7 @@ import torch
 
 from niom_ros.core.settings import Settings
 from niom_ros.matching.features import Extractor
-from niom_ros.matching.matches import load_matcher
+from niom_ros.matching.keypoint_matcher import load_matcher
 from niom_ros.models.fetching import fetch
 from niom_ros.models.store import ModelStore
 

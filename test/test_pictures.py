@@ -107,9 +107,9 @@ def nothing_found():
     return Match.without_matches(Status.FEW_MATCHES, 'too few')
 
 
-def drawn(outcome, landmarks=None):
+def drawn(match, landmarks=None):
     """Return the two panels in their row, without banner and legend."""
-    picture = draw_matches(plain_reference(), grey_image(), outcome, landmarks=landmarks)
+    picture = draw_matches(plain_reference(), grey_image(), match, landmarks=landmarks)
     assert picture.shape[1] == 2 * WIDTH + GAP
     return picture[BANNER : BANNER + HEIGHT]
 
@@ -219,11 +219,11 @@ def without_words(picture, image):
 
 
 def test_the_overlay_lays_the_reference_over_its_place(matched):
-    reference, image, outcome = matched
+    reference, image, match = matched
     overlay = without_words(draw_overlay(*matched), image)
     covered = cv2.warpPerspective(
         np.ones(reference.image.shape[:2], np.uint8),
-        outcome.verdict.reference_to_image,
+        match.verdict.reference_to_image,
         (image.shape[1], image.shape[0]),
     )
     away = cv2.dilate(covered, np.ones((9, 9))) == 0
@@ -234,14 +234,14 @@ def test_the_overlay_lays_the_reference_over_its_place(matched):
 
 
 def test_only_what_counts_is_laid_over(matcher, coffee, matched):
-    _, image, outcome = matched
+    _, image, match = matched
     mask = np.zeros(coffee.shape[:2], np.uint8)
     mask[100:300, 150:450] = 1
     overlay = without_words(
-        draw_overlay(matcher.prepare(Reference(coffee, mask=mask)), image, outcome), image
+        draw_overlay(matcher.prepare(Reference(coffee, mask=mask)), image, match), image
     )
     covered = cv2.warpPerspective(
-        mask, outcome.verdict.reference_to_image, (image.shape[1], image.shape[0])
+        mask, match.verdict.reference_to_image, (image.shape[1], image.shape[0])
     )
     away = cv2.dilate(covered, np.ones((9, 9))) == 0
     assert (overlay[away] == image[away]).all()
@@ -255,10 +255,10 @@ def test_a_reference_of_any_size_is_laid_over_its_place(size, max_width):
     reference = plain_reference(*size)
     reference.image[:] = 255
     x, y = 200 / size[0], 200 / size[1]
-    outcome = found_at([[x, 0, 100 + (x - 1) / 2], [0, y, 50 + (y - 1) / 2], [0, 0, 1]])
-    picture = draw_overlay(reference, np.zeros((480, 640, 3), np.uint8), outcome, max_width)
+    match = found_at([[x, 0, 100 + (x - 1) / 2], [0, y, 50 + (y - 1) / 2], [0, 0, 1]])
+    picture = draw_overlay(reference, np.zeros((480, 640, 3), np.uint8), match, max_width)
     shrink = 640 // max_width
-    banner = status_banner(max_width, outcome, '').shape[0]
+    banner = status_banner(max_width, match, '').shape[0]
     shown = picture[banner : banner + 480 // shrink]
     lit = np.argwhere((shown == 140).all(axis=2))  # 0.55 * 255
     assert lit.min(axis=0) == pytest.approx([50 / shrink, 100 / shrink], abs=7)
@@ -274,8 +274,8 @@ def test_where_nothing_was_found_the_overlay_is_the_image(matched):
 
 def test_nothing_but_the_image_is_drawn_without_a_reference(matched):
     _, image, _ = matched
-    outcome = Match.without_matches(Status.NO_REFERENCE, 'nothing to look for')
-    picture = draw_matches(None, image, outcome)
+    match = Match.without_matches(Status.NO_REFERENCE, 'nothing to look for')
+    picture = draw_matches(None, image, match)
     assert (without_words(picture, image) == image).all()
     assert not picture[-20:].any()  # no marks, so nothing to explain
 
@@ -328,7 +328,7 @@ def test_the_banner_says_how_it_went_in_colour_and_in_words():
         Match.without_matches(status, ok.verdict.message)
         for status in (Status.LOW_CONFIDENCE, Status.STALE)
     )
-    strips = [status_banner(640, outcome, '') for outcome in (ok, low, stale)]
+    strips = [status_banner(640, match, '') for match in (ok, low, stale)]
     assert [has(BLUE, strip) for strip in strips] == [True, False, False]
     assert [has(VERMILLION, strip) for strip in strips] == [False, True, True]
     assert (strips[1] != strips[2]).any()
@@ -438,13 +438,13 @@ def test_pictures_of_any_image_are_neither_too_wide_nor_too_high(
 ):
     reference = plain_reference(reference_width, reference_height)
     image = grey_image(width, height)
-    outcome = found_at(np.diag([scale, scale, 1.0]))
+    match = found_at(np.diag([scale, scale, 1.0]))
     landmarks = [Mark('Schraube', 3, 3), Mark('x' * 256, 1e9, -1e9, inside=False)]
     pictures = [
-        draw_matches(reference, image, outcome, max_width, landmarks, 'ü' * 256),
-        draw_matches(None, image, outcome, max_width),
-        draw_overlay(reference, image, outcome, max_width, landmarks, 'ü' * 256),
-        draw_semantics(reference, image, outcome, max_width),
+        draw_matches(reference, image, match, max_width, landmarks, 'ü' * 256),
+        draw_matches(None, image, match, max_width),
+        draw_overlay(reference, image, match, max_width, landmarks, 'ü' * 256),
+        draw_semantics(reference, image, match, max_width),
     ]
     for picture in pictures:
         assert min(max_width, 640) <= picture.shape[1] <= max_width
@@ -452,10 +452,10 @@ def test_pictures_of_any_image_are_neither_too_wide_nor_too_high(
 
 
 def test_a_picture_keeps_its_size_whatever_is_found(matched):
-    reference, image, outcome = matched
+    reference, image, match = matched
     lost = Match.without_matches(Status.FAULT, 'a very long reason ' * 20)
     for draw in (draw_matches, draw_overlay, draw_semantics):
-        assert draw(reference, image, outcome).shape == draw(reference, image, lost).shape
+        assert draw(reference, image, match).shape == draw(reference, image, lost).shape
 
 
 def test_scaling_keeps_pixel_centres():
@@ -475,18 +475,18 @@ def weighted(matcher, coffee, scene):
     return reference, image, matcher.match(reference, image, options)
 
 
-def panels_of(picture, outcome):
+def panels_of(picture, match):
     """Return a picture of the semantics without its banner and without its legend."""
-    banner = weights_banner(picture.shape[1], outcome).shape[0]
+    banner = weights_banner(picture.shape[1], match).shape[0]
     return picture[banner : banner + round(picture.shape[1] * 0.3)]
 
 
 def test_the_semantics_show_heat_boxes_and_the_pair(weighted):
-    reference, image, outcome = weighted
-    panels = panels_of(draw_semantics(*weighted, max_width=1000), outcome)
+    reference, image, match = weighted
+    panels = panels_of(draw_semantics(*weighted, max_width=1000), match)
     assert share_of(SKY, panels) > 0.001  # boxes that weigh
-    unpaired = replace(outcome, paired=PairedObjects())
-    plain = panels_of(draw_semantics(reference, image, unpaired, max_width=1000), outcome)
+    unpaired = replace(match, paired=PairedObjects())
+    plain = panels_of(draw_semantics(reference, image, unpaired, max_width=1000), match)
     gap = ~plain.any(axis=(0, 2))
     assert np.count_nonzero(gap) == GAP
     assert has(WHITE, panels[:, gap])  # the line that joins the pair
@@ -500,14 +500,14 @@ def test_the_semantics_show_heat_boxes_and_the_pair(weighted):
 
 
 def test_the_semantics_have_a_banner_and_a_legend(weighted):
-    reference, image, outcome = weighted
+    reference, image, match = weighted
     picture = draw_semantics(*weighted, max_width=1000)
     assert has(BLUE, picture[:40])
     assert share_of(HEAT_COLOURS[250, 0], picture[-40:]) > 0.0005
-    plain = draw_semantics(reference, image, Match(outcome.verdict), max_width=1000)
+    plain = draw_semantics(reference, image, Match(match.verdict), max_width=1000)
     assert has(SLATE, plain[:40])
     assert not has(BLUE, plain[:40])
-    assert not has(SKY, panels_of(plain, outcome))
+    assert not has(SKY, panels_of(plain, match))
 
 
 def test_weights_say_where_they_came_from_or_why_there_are_none():
@@ -524,17 +524,17 @@ def test_weights_say_where_they_came_from_or_why_there_are_none():
 
 
 def test_objects_that_do_not_weigh_are_thin_and_grey(weighted):
-    reference, image, outcome = weighted
-    unpaired = replace(outcome, reference_weights=Weights(why_none='no object'))
-    left = panels_of(draw_semantics(reference, image, unpaired, max_width=1000), outcome)[:, :480]
+    reference, image, match = weighted
+    unpaired = replace(match, reference_weights=Weights(why_none='no object'))
+    left = panels_of(draw_semantics(reference, image, unpaired, max_width=1000), match)[:, :480]
     assert share_of(SKY, left) < 0.0001
     assert share_of(GREY, left) > 0.0005
 
 
 def test_a_failed_match_shows_its_reason_and_no_outline(matched):
-    reference, image, outcome = matched
-    verdict = Verdict(Status.LOW_CONFIDENCE, 'a reason ' * 10_000, outcome.verdict.inliers)
-    failed = Match(verdict, outcome.correspondences)
+    reference, image, match = matched
+    verdict = Verdict(Status.LOW_CONFIDENCE, 'a reason ' * 10_000, match.verdict.inliers)
+    failed = Match(verdict, match.correspondences)
     picture = draw_report(reference, image, failed)
     assert (picture == draw_matches(reference, image, failed)).all()
     right = draw_matches(*matched)[100:-60, 700:]

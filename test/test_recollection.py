@@ -25,8 +25,8 @@ def cup(matcher, coffee):
 class Stream:
     """Guides through images of the virtual camera, whose motion is known."""
 
-    def __init__(self, matcher, named, scene):
-        self.matcher, self.named, self.scene = matcher, named, scene
+    def __init__(self, matcher, known, scene):
+        self.matcher, self.known, self.scene = matcher, known, scene
         self.recollection = Recollection()
 
     def show(self, seconds, followed=True, image=None, of=1):
@@ -34,9 +34,9 @@ class Stream:
         image = view.image if image is None else image
         tracked = Tracked(seconds, found(view.picture_to_image), revision=of)
         prior = self.recollection.prior(
-            [self.named], tracked if followed else None, seconds, image.shape, INTERVAL
+            [self.known], tracked if followed else None, seconds, image.shape, INTERVAL
         )
-        answer = find_best(self.matcher, [self.named], image, OPTIONS, prior=prior)
+        answer = find_best(self.matcher, [self.known], image, OPTIONS, prior=prior)
         self.recollection.note(answer, seconds)
         return answer
 

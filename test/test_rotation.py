@@ -50,12 +50,12 @@ def test_what_was_found_is_told_in_received_pixels(degrees):
     width, height = (640, 480) if degrees in (0, 180) else (480, 640)
     area = Area(9.5, 19.5, 59.5, 99.5)
     heat = HeatMap.filled(area, Frame(width, height), torch.empty(0))
-    outcome = Match(
+    match = Match(
         Verdict(Status.OK, 'found', np.ones(3, bool), homography, 0.9),
         Correspondences(reference_points, upright_points, np.ones(3, np.float32)),
         scene=Scene((SeenObject('cup', 1.0, area, heat),), 'test'),
     )
-    received = rotation.received(outcome)
+    received = rotation.received(match)
     expected = warp_points(back, upright_points)
     assert np.allclose(received.correspondences.image_points, expected, atol=1e-3)
     found = warp_points(received.verdict.reference_to_image, reference_points)

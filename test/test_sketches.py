@@ -60,22 +60,22 @@ def test_a_sketch_finds_what_it_shows(
     matcher: Matcher, reference: PreparedReference, view: View
 ) -> None:
     assert reference.drawing and reference.kind_confidence > 0.9
-    look = matcher.analyse(view.image)
-    (outcome,) = matcher.match_all([reference], look)
-    verdict = outcome.verdict
+    analysis = matcher.analyse(view.image)
+    (match,) = matcher.match_all([reference], analysis)
+    verdict = match.verdict
     assert verdict.status is Status.OK, verdict.message
-    assert outcome.approach == BY_INK
+    assert match.approach == BY_INK
     assert corner_error(verdict.reference_to_image, view.picture_to_image, reference.box) < 12
     # Nothing had to be detected for it.
-    assert not look.has_scene
-    assert set(outcome.stage_seconds) == {'extract', 'match', 'verify', 'edges', 'trace'}
+    assert not analysis.has_scene
+    assert set(match.stage_seconds) == {'extract', 'match', 'verify', 'edges', 'trace'}
 
 
 def test_its_points_lie_where_it_was_found_best_first(
     matcher: Matcher, reference: PreparedReference, view: View
 ) -> None:
-    outcome = matcher.match(reference, view.image, INK)
-    matches, agrees = outcome.correspondences, outcome.verdict.inliers
+    match = matcher.match(reference, view.image, INK)
+    matches, agrees = match.correspondences, match.verdict.inliers
     assert 200 < len(matches) <= 400
     assert (np.diff(matches.scores) <= 0).all()
     assert agrees.mean() > 0.7
@@ -88,9 +88,9 @@ def test_its_points_lie_where_it_was_found_best_first(
 def test_a_sketch_is_not_found_where_it_is_not(
     matcher: Matcher, reference: PreparedReference, name: str
 ) -> None:
-    outcome = matcher.match(reference, example_photo(name), INK)
-    assert outcome.verdict.status is not Status.OK
-    assert outcome.verdict.reference_to_image is None
+    match = matcher.match(reference, example_photo(name), INK)
+    assert match.verdict.status is not Status.OK
+    assert match.verdict.reference_to_image is None
 
 
 @pytest.mark.parametrize('level', [0, 128, 255])
@@ -178,25 +178,25 @@ def test_a_plate_is_found_on_a_wall_that_shows_nothing_else(
 def test_a_copy_of_a_sketch_is_found_by_matches(
     matcher: Matcher, reference: PreparedReference
 ) -> None:
-    look = matcher.analyse(bent_copy())
-    (outcome,) = matcher.match_all([reference], look)
-    assert outcome.verdict.status is Status.OK, outcome.verdict.message
-    assert outcome.approach == BY_POINTS
-    assert not look.has_edges
-    assert corner_error(outcome.verdict.reference_to_image, BENT, reference.box) < 12
+    analysis = matcher.analyse(bent_copy())
+    (match,) = matcher.match_all([reference], analysis)
+    assert match.verdict.status is Status.OK, match.verdict.message
+    assert match.approach == BY_POINTS
+    assert not analysis.has_edges
+    assert corner_error(match.verdict.reference_to_image, BENT, reference.box) < 12
 
 
 def test_what_worked_is_tried_first(
     matcher: Matcher, reference: PreparedReference, view: View
 ) -> None:
-    look = matcher.analyse(view.image)
-    (outcome,) = matcher.match_all([reference], look, prior=Prior(reference, BY_INK, np.eye(3)))
-    assert outcome.verdict.status is Status.OK
-    assert not look.has_features
+    analysis = matcher.analyse(view.image)
+    (match,) = matcher.match_all([reference], analysis, prior=Prior(reference, BY_INK, np.eye(3)))
+    assert match.verdict.status is Status.OK
+    assert not analysis.has_features
 
 
 @pytest.fixture(scope='module')
-def named(reference: PreparedReference) -> KnownReference:
+def known(reference: PreparedReference) -> KnownReference:
     return KnownReference(reference, 1)
 
 
@@ -221,16 +221,16 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_drawing_that_was_found_is_looked_for_where_it_was(
-    matcher: Matcher, scene: VirtualScene, named: KnownReference, searches: list[str]
+    matcher: Matcher, scene: VirtualScene, known: KnownReference, searches: list[str]
 ) -> None:
     prior = None
     for frame, seconds in enumerate((8.0, 8.1, 8.2)):
         view = scene.view(seconds, frame)
-        found = find_best(matcher, [named], view.image, StreamOptions(), prior=prior)
+        found = find_best(matcher, [known], view.image, StreamOptions(), prior=prior)
         prior = found.prior
         verdict = found.match.verdict
         assert verdict.status is Status.OK, verdict.message
-        box = named.prepared.box
+        box = known.prepared.box
         assert corner_error(verdict.reference_to_image, view.picture_to_image, box) < 12
         assert found.match.locked == frame
     assert searches == ['trace', 'trace_near', 'trace_near']
@@ -239,12 +239,12 @@ def test_a_drawing_that_was_found_is_looked_for_where_it_was(
 
 @pytest.mark.parametrize('degrees', [90, 180])
 def test_where_it_was_is_known_in_the_upright_image(
-    matcher: Matcher, view: View, named: KnownReference, searches: list[str], degrees: int
+    matcher: Matcher, view: View, known: KnownReference, searches: list[str], degrees: int
 ) -> None:
     turned = np.rot90(view.image, degrees // 90).copy()
     options = StreamOptions(rotation=degrees)
-    first = find_best(matcher, [named], turned, options)
-    again = find_best(matcher, [named], turned, options, prior=first.prior)
+    first = find_best(matcher, [known], turned, options)
+    again = find_best(matcher, [known], turned, options, prior=first.prior)
     assert first.match.verdict.status is again.match.verdict.status is Status.OK
     assert searches == ['trace', 'trace_near']
 
@@ -260,9 +260,9 @@ def test_a_drawing_is_looked_for_everywhere(
         'another reference': replace(good, reference=replace(reference)),
         'by matches': replace(good, approach=BY_POINTS),
     }[reason]
-    (outcome,) = matcher.match_all([reference], matcher.analyse(view.image), INK, prior)
-    assert outcome.verdict.status is Status.OK, outcome.verdict.message
-    assert outcome.locked == 0
+    (match,) = matcher.match_all([reference], matcher.analyse(view.image), INK, prior)
+    assert match.verdict.status is Status.OK, match.verdict.message
+    assert match.locked == 0
     assert searches == (['trace_near', 'trace'] if reason == 'it left' else ['trace'])
 
 
@@ -272,8 +272,8 @@ def test_what_lies_on_the_way_from_an_old_prior_is_not_believed(
 ) -> None:
     prior = Prior(reference, BY_INK, scene.picture_to_image(0.0))
     view = scene.view(seconds, frame=7)
-    (outcome,) = matcher.match_all([reference], matcher.analyse(view.image), INK, prior)
-    verdict = outcome.verdict
+    (match,) = matcher.match_all([reference], matcher.analyse(view.image), INK, prior)
+    verdict = match.verdict
     assert verdict.status is Status.OK and verdict.reference_to_image is not None
     assert corner_error(verdict.reference_to_image, view.picture_to_image, reference.box) < 12
 
@@ -284,13 +284,13 @@ def test_a_prior_does_not_make_a_drawing_be_found_where_it_is_not(
 ) -> None:
     prior = Prior(reference, BY_INK, view.picture_to_image)
     image = cv2.resize(example_photo(name), (640, 480))
-    (outcome,) = matcher.match_all([reference], matcher.analyse(image), INK, prior)
-    assert outcome.verdict.reference_to_image is None
+    (match,) = matcher.match_all([reference], matcher.analyse(image), INK, prior)
+    assert match.verdict.reference_to_image is None
 
 
-def test_a_frame_without_it_gives_no_clue(matcher: Matcher, named: KnownReference) -> None:
+def test_a_frame_without_it_gives_no_clue(matcher: Matcher, known: KnownReference) -> None:
     image = np.full((480, 640, 3), 128, np.uint8)
-    assert find_best(matcher, [named], image, StreamOptions()).prior is None
+    assert find_best(matcher, [known], image, StreamOptions()).prior is None
 
 
 @pytest.mark.parametrize('first', [BY_INK, BY_WEIGHTED_POINTS], ids=['ink', 'sew'])
@@ -319,10 +319,10 @@ def test_the_other_approach_is_tried_when_the_first_fails(
     for strategy in (Points, Ink):
         monkeypatch.setattr(strategy, 'find', refusing_first(strategy.find))
     prior = Prior(wanted, first, np.eye(3))
-    (outcome,) = matcher.match_all([wanted], matcher.analyse(image), prior=prior)
+    (match,) = matcher.match_all([wanted], matcher.analyse(image), prior=prior)
     assert tried == [first, BY_POINTS]
-    assert outcome.approach == BY_POINTS
-    assert outcome.verdict.status is Status.OK, outcome.verdict.message
+    assert match.approach == BY_POINTS
+    assert match.verdict.status is Status.OK, match.verdict.message
 
 
 def test_weights_that_were_used_are_told_also_when_they_came_first(
@@ -330,10 +330,10 @@ def test_weights_that_were_used_are_told_also_when_they_came_first(
 ) -> None:
     reference = matcher.prepare(coffee)
     prior = Prior(reference, BY_WEIGHTED_POINTS, np.eye(3))
-    (outcome,) = matcher.match_all([reference], matcher.analyse(view.image), prior=prior)
-    assert outcome.approach == BY_WEIGHTED_POINTS
-    assert outcome.weighting == 'sew'
-    assert outcome.image_weights.description.startswith('yolov4-tiny')
+    (match,) = matcher.match_all([reference], matcher.analyse(view.image), prior=prior)
+    assert match.approach == BY_WEIGHTED_POINTS
+    assert match.weighting == 'sew'
+    assert match.image_weights.description.startswith('yolov4-tiny')
 
 
 def sketch_of_a_cat() -> np.ndarray:
@@ -353,31 +353,31 @@ def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(matcher: M
     cat = matcher.prepare(Reference(sketch_of_a_cat(), label='cat'), fewest_keypoints=0)
     planned = matcher.approaches(cat, Options())
     assert planned == [BY_POINTS, BY_INK, Approach(OnObject.name)]
-    outcome = matcher.match(cat, photo)
+    match = matcher.match(cat, photo)
     # It is another cat, so it is not said to be found.
-    assert outcome.verdict.status is Status.LOW_CONFIDENCE
-    assert outcome.verdict.reference_to_image is None and outcome.verdict.confidence == 0
-    assert 'laid onto the cat' in outcome.verdict.message
-    (pair,) = outcome.paired.pairs
-    seen = outcome.scene.objects[pair.image_object]
+    assert match.verdict.status is Status.LOW_CONFIDENCE
+    assert match.verdict.reference_to_image is None and match.verdict.confidence == 0
+    assert 'laid onto the cat' in match.verdict.message
+    (pair,) = match.paired.pairs
+    seen = match.scene.objects[pair.image_object]
     assert seen.label == 'cat'
-    points = torch.from_numpy(outcome.correspondences.image_points)
+    points = torch.from_numpy(match.correspondences.image_points)
     assert float(seen.area.contains(points).float().mean()) > 0.8
     # All over it, not on a whisker.
-    spread = np.ptp(outcome.correspondences.image_points, axis=0)
+    spread = np.ptp(match.correspondences.image_points, axis=0)
     assert spread.prod() > 0.5 * seen.area.width * seen.area.height
 
 
 def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(matcher: Matcher) -> None:
     photo, sketch = example_photo('chelsea'), sketch_of_a_cat()
     unlabelled = matcher.prepare(sketch, fewest_keypoints=0)
-    look = matcher.analyse(photo)
-    (outcome,) = matcher.match_all([unlabelled], look)
-    assert not look.has_scene and outcome.approach in (BY_POINTS, BY_INK)
+    analysis = matcher.analyse(photo)
+    (match,) = matcher.match_all([unlabelled], analysis)
+    assert not analysis.has_scene and match.approach in (BY_POINTS, BY_INK)
     labelled = matcher.prepare(Reference(sketch, label='cat'), fewest_keypoints=0)
-    outcome = matcher.match(labelled, example_photo('brick'))
-    assert outcome.approach in (BY_POINTS, BY_INK)
-    assert outcome.paired.how.startswith('none: no object in the image')
+    match = matcher.match(labelled, example_photo('brick'))
+    assert match.approach in (BY_POINTS, BY_INK)
+    assert match.paired.how.startswith('none: no object in the image')
 
 
 def test_a_rectangle_is_moved_onto_another() -> None:
@@ -438,22 +438,22 @@ def test_only_the_part_that_counts_is_laid_along_edges(matcher: Matcher, view: V
     mask = np.zeros((1500, 2200), np.uint8)
     mask[1100:, 1600:] = 255
     reference = matcher.prepare(Reference(page, mask=mask))
-    outcome = matcher.match(reference, view.image, INK)
-    assert outcome.verdict.status is Status.OK, outcome.verdict.message
+    match = matcher.match(reference, view.image, INK)
+    assert match.verdict.status is Status.OK, match.verdict.message
     moved = np.array([[1, 0, -1600], [0, 1, -1100], [0, 0, 1.0]])
     truth = view.picture_to_image @ moved
     box = Box(1600, 1100, 600, 400)
     assert reference.box == box
-    assert corner_error(outcome.verdict.reference_to_image, truth, box) < 12
+    assert corner_error(match.verdict.reference_to_image, truth, box) < 12
 
 
 def test_the_report_of_a_sketch_shows_the_edges(
     matcher: Matcher, reference: PreparedReference, view: View
 ) -> None:
-    outcome = matcher.match(reference, view.image, INK)
-    edges = draw_edges(reference, view.image, outcome, max_width=900)
+    match = matcher.match(reference, view.image, INK)
+    edges = draw_edges(reference, view.image, match, max_width=900)
     assert edges.shape[1] <= 900
-    report = draw_report(reference, view.image, outcome)
+    report = draw_report(reference, view.image, match)
     plain = draw_report(reference, view.image, matcher.match(reference, view.image))
     assert report.shape == plain.shape
     # Ink that lies on edges is marked in blue; a camera image in grey has no such pixel.
@@ -490,6 +490,6 @@ def test_a_page_of_a_blueprint_finds_the_part(matcher: Matcher, tmp_path: Path, 
     assert reference.drawing
     truth = np.array([[0.34, 0.06, 60], [-0.05, 0.36, 70], [1e-5, 3e-5, 1]])
     image = steel_plate_on_bricks(read_reference_picture(alone, page).image, truth)
-    outcome = matcher.match(reference, image)
-    assert outcome.verdict.status is Status.OK, outcome.verdict.message
-    assert corner_error(outcome.verdict.reference_to_image, truth, reference.box) < 4
+    match = matcher.match(reference, image)
+    assert match.verdict.status is Status.OK, match.verdict.message
+    assert corner_error(match.verdict.reference_to_image, truth, reference.box) < 4

@@ -306,14 +306,14 @@ def test_an_image_knows_whether_its_objects_were_detected_in_it(
     assert looked_at.scene is detected and looked_at.scene_was_detected
 
 
-def test_a_closer_look_has_keypoints_of_its_own_and_shares_all_else(
+def test_a_part_has_keypoints_of_its_own_and_shares_everything_else(
     matcher: Matcher, coffee: np.ndarray
 ) -> None:
     image: ImageAnalysis = matcher.analyse(coffee)
-    closer = image.closer(replace(image.whole, left=100, top=50, width=200, height=150), 64)
-    assert closer.place == (100, 50)
-    assert (closer.features.width, closer.features.height) == (200, 150)
-    assert len(closer.features) <= 64
+    part = image.of_part(replace(image.whole, left=100, top=50, width=200, height=150), 64)
+    assert part.place == (100, 50)
+    assert (part.features.width, part.features.height) == (200, 150)
+    assert len(part.features) <= 64
     assert not image.has_features
-    assert closer.scene is image.scene
-    assert closer.times is image.times
+    assert part.scene is image.scene
+    assert part.times is image.times

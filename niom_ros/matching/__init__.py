@@ -1,1 +1,1 @@
-"""Match a reference with an image: everything here knows nothing of ROS."""
+"""Match a reference with an image. Nothing here depends on ROS."""

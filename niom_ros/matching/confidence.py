@@ -1,7 +1,7 @@
-"""How sure a match is: learnt from pairs of pictures for which the truth is known.
+"""How confident a match is: a calibration learnt from image pairs with known ground truth.
 
-calibration.json holds, for each extractor and matcher, what `niom calibrate` found, on which data
-and how well it did on pairs that it had not seen.
+For each extractor and matcher, calibration.json holds what `niom calibrate` found, the data it
+used and its results on held-out pairs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,45 +12,45 @@ import math
 from pathlib import Path
 
 FILE = Path(__file__).with_name('calibration.json')
-SMALLEST = 1e-6  # where logarithms end
+SMALLEST = 1e-6  # lower bound of what logarithms are taken of
 
-# What tells right from wrong, and whether more of it speaks for a match (1) or against it (-1).
-# Not how the outline is stretched: in benchmarks odd views are mostly wrong ones, but a robot may
-# look at a sheet from the side.
+# The checks that tell right from wrong, and whether more speaks for a match (1) or against it
+# (-1). Stretch is left out: in benchmarks, oblique views are mostly wrong ones, but a robot may
+# see a sheet from the side.
 SIGNS = {
     'agreeing': 1,
     'inlier_ratio': 1,
     'coverage': 1,
     'corner_deviation': -1,
 }
-# The same for a drawing that was found by its ink; see drawings/tracing.py. Relative to the image,
-# because edges are sought in images of one size: in pixels, small images would be believed more.
+# The same for a drawing found by its ink; see drawings/tracing.py. Relative to the image size,
+# because edges are found at one fixed size: in pixels, small images would get more confidence.
 INK_SIGNS = {
     'ink_on_edges': 1,
     'sharpness': 1,
     'size': 1,
     'corner_uncertainty': -1,
 }
-LINEAR = ('inlier_ratio', 'ink_on_edges')  # all others count by their logarithm
+LINEAR = ('inlier_ratio', 'ink_on_edges')  # the logarithm is taken of all others
 INK = 'ink'  # the name of the calibration for drawings
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """From the checks of a match to its confidence: one half is where believing begins."""
+    """Maps the checks of a match to its confidence; from one half on, a match is accepted."""
 
     weights: Mapping[str, float]  # of each sign
     bias: float
 
     def confidence(self, checks: Mapping[str, float]) -> float:
-        """Return how sure a match is, 0 to 1; never less for one that has more in its favour."""
+        """Return the confidence of a match, 0 to 1; more in its favour never lowers it."""
         signs = signs_of(checks, self.weights)
         score = self.bias + sum(weight * signs[name] for name, weight in self.weights.items())
         return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
 
 
 def signs_of(checks: Mapping[str, float], names: Iterable[str] = SIGNS) -> dict[str, float]:
-    """Return some of the checks of a match on scales on which they add up."""
+    """Return some checks of a match, transformed so that a weighted sum makes sense."""
     return {
         name: checks[name] if name in LINEAR else math.log(max(checks[name], SMALLEST))
         for name in names
@@ -58,7 +58,7 @@ def signs_of(checks: Mapping[str, float], names: Iterable[str] = SIGNS) -> dict[
 
 
 def uncalibrated(enough: int) -> Calibration:
-    """Return a calibration for networks that have none: one half where so many points agree."""
+    """Return a calibration for networks that have none: one half where `enough` points agree."""
     return Calibration({'agreeing': 1.0}, -math.log(enough))
 
 

@@ -12,7 +12,7 @@ class Correspondences:
     reference_points: np.ndarray  # M x 2, float32
     image_points: np.ndarray  # M x 2, float32
     scores: np.ndarray  # M, 0 to 1
-    reference_weights: np.ndarray | None = None  # M, what each descriptor was multiplied with;
+    reference_weights: np.ndarray | None = None  # M, factor of each descriptor;
     image_weights: np.ndarray | None = None  # None: not weighted
 
     def __len__(self) -> int:
@@ -20,7 +20,7 @@ class Correspondences:
         return len(self.scores)
 
     def moved_in_image(self, right: int, down: int) -> 'Correspondences':
-        """Return correspondences with a part of an image as those with the whole."""
+        """Return correspondences with a crop of an image as correspondences with the whole."""
         moved = self.image_points + np.array([right, down], np.float32)
         return replace(self, image_points=moved)
 

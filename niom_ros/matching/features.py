@@ -31,7 +31,7 @@ class Features:
         return len(self.keypoints)
 
     def where(self, keep: torch.Tensor) -> 'Features':
-        """Return only some of the keypoints: N booleans, or the numbers of those to keep."""
+        """Return only some of the keypoints: `keep` is a boolean mask (N) or indices."""
         return replace(
             self,
             keypoints=self.keypoints[keep],
@@ -40,13 +40,13 @@ class Features:
         )
 
     def strongest(self, most: int) -> 'Features':
-        """Return only so many keypoints, those with the best scores, in their order."""
+        """Return at most this many keypoints, those with the best scores, in their order."""
         return self.where(strongest(self.scores, most))
 
     def moved(self, left: int, top: int, width: int, height: int) -> 'Features':
-        """Return the features of a part as those of the whole that it was cut from."""
+        """Return the features of a crop as those of the whole image, of this size."""
         keypoints = self.keypoints + self.keypoints.new_tensor([left, top])
-        return Features(keypoints, self.scores, self.descriptors, width, height)
+        return replace(self, keypoints=keypoints, width=width, height=height)
 
     def inside(self, mask: np.ndarray) -> 'Features':
         """Return only the keypoints where the mask (height x width) is not zero."""
@@ -56,7 +56,7 @@ class Features:
 
 
 def strongest(scores: torch.Tensor, most: int) -> torch.Tensor:
-    """Return the numbers of the best scores (N), in ascending order: so many, or all."""
+    """Return the indices of the `most` best of N scores, ascending; all if there are fewer."""
     return scores.topk(min(most, len(scores))).indices.sort().values
 
 
@@ -64,12 +64,12 @@ Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Keypoints (N x 2, x and y), scores (N) and descriptors (N x D, unit length)."""
 
 Network = Callable[[torch.Tensor], Found]
-"""From an image (1 x 3 x H x W, RGB, 0 to 1) to what is found in it, on the same device."""
+"""From an image (1 x 3 x H x W, RGB, 0 to 1) to its keypoints, on the same device."""
 
 
 @dataclass(frozen=True)
 class LightGlueWeights:
-    """A LightGlue that was trained for an extractor."""
+    """LightGlue weights trained for an extractor."""
 
     model: str  # its name in the store
     architecture: Architecture
@@ -81,9 +81,9 @@ class ExtractorPlugin(Plugin[Network]):
 
     makes = Callable
 
-    # How far weights may go down. 0.5 is the paper's range; less where that costs many matches.
+    # How far weights may go below 1. The paper uses 0.5; less where that costs many matches.
     weight_range: float = 0.5
-    lightglue: LightGlueWeights | None = None  # None: other matchers must do
+    lightglue: LightGlueWeights | None = None  # None: use another matcher
 
 
 def extractor_plugin(name: str) -> ExtractorPlugin:
@@ -99,11 +99,11 @@ class Extractor:
         self._device = device
         self._max_side = settings.max_image_side
         plugin = extractor_plugin(settings.extractor)
-        self.weight_range = plugin.weight_range  # that suits its descriptors
+        self.weight_range = plugin.weight_range  # suits its descriptors
         self._network = load_part(EXTRACTORS, plugin, settings, store, device)
 
     def shrunk_size(self, width: int, height: int) -> tuple[int, int]:
-        """Return the width and height in which an image of this size reaches the network."""
+        """Return the width and height at which the network sees an image of this size."""
         shrink = min(1.0, self._max_side / max(width, height, 1))
         return round(width * shrink), round(height * shrink)
 
@@ -114,13 +114,25 @@ class Extractor:
         small_width, small_height = self.shrunk_size(width, height)
         if min(small_width, small_height) < SMALLEST_SIDE:
             nothing = torch.empty(0, 2, device=self._device)
-            return Features(nothing, nothing[:, 0], nothing, width, height)
+            return Features(
+                keypoints=nothing,
+                scores=nothing[:, 0],
+                descriptors=nothing,
+                width=width,
+                height=height,
+            )
         if small_width < width:
             image = cv2.resize(image, (small_width, small_height), interpolation=cv2.INTER_AREA)
-        # torch wants an array that is in one piece and writable, though it only reads it.
+        # torch needs a contiguous, writable array, although it only reads it.
         pixels = np.require(image, requirements=['C', 'W'])
         tensor = torch.from_numpy(pixels).to(self._device)
         keypoints, scores, descriptors = self._network(tensor.permute(2, 0, 1)[None].float() / 255)
-        # Half a pixel of care: pixel centres are integers, so image edges are at -0.5.
+        # Pixel centres are integers, so the image starts at -0.5.
         scale = keypoints.new_tensor([small_width / width, small_height / height])
-        return Features((keypoints + 0.5) / scale - 0.5, scores, descriptors, width, height)
+        return Features(
+            keypoints=(keypoints + 0.5) / scale - 0.5,
+            scores=scores,
+            descriptors=descriptors,
+            width=width,
+            height=height,
+        )

@@ -14,13 +14,13 @@ from niom_ros.matching.checks import Checks
 from niom_ros.matching.confidence import Calibration, uncalibrated
 from niom_ros.matching.correspondences import Correspondences
 
-FEWEST_TELLING = 9  # twice as many numbers as a homography has, and a little more
-LOST = 1e6  # pixels; nobody knows where a corner is that is less certain
-SUREST_REFUSAL = 0.49  # confidence of what was refused: OK begins at one half
+MIN_FOR_DEVIATION = 9  # inliers: their 18 coordinates are over twice the 8 unknowns
+LOST = 1e6  # pixels; deviation of a corner that could be anywhere
+SUREST_REFUSAL = 0.49  # highest confidence of a refused match: OK begins at one half
 
 
 class Status(IntEnum):
-    """What happened to a frame; the numbers are those of Homography.msg."""
+    """What happened to a frame; the values are those of Homography.msg."""
 
     UNKNOWN = 0
     OK = 1
@@ -49,14 +49,14 @@ class Verdict:
     checks: Checks | None = None  # None: nothing could be measured
 
     def __post_init__(self) -> None:
-        """Refuse a contradiction."""
+        """Refuse a contradictory verdict."""
         if (self.status is Status.OK) != (self.reference_to_image is not None):
             raise ValueError('a homography must be there exactly when the status is OK')
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The view of the reference that most points agree with, and what speaks for it or against."""
+    """The view of the reference that most points agree with, and its checks."""
 
     inliers: np.ndarray  # M booleans: which correspondences agree
     reference_to_image: np.ndarray | None = None  # 3 x 3; None: no view explains the points
@@ -127,7 +127,7 @@ def judge(
 def confidence_in(
     checks: Mapping[str, float], limits: Limits, calibration: Calibration | None
 ) -> tuple[float, str]:
-    """Return how sure a plausible match is, and why that is not enough, '' if it is."""
+    """Return the confidence of a plausible match, and why it is not enough, '' if it is."""
     calibration = calibration or uncalibrated(limits.min_inliers)
     confidence = calibration.confidence(checks)
     if checks['agreeing'] < limits.min_inliers:
@@ -149,20 +149,20 @@ def fit_homography(
     homography, inliers = cv2.findHomography(
         correspondences.reference_points,
         correspondences.image_points,
-        # Of OpenCV's estimators the one that copes best with the noise of matched parts.
+        # The most robust of OpenCV's estimators on noisy matches of object parts.
         cv2.USAC_ACCURATE,
         reprojection_error,
         maxIters=5000,
         confidence=0.9999,
     )
-    nobody = np.zeros(len(correspondences), bool)
+    none = np.zeros(len(correspondences), bool)
     if homography is None or not np.isfinite(homography).all() or abs(homography[2, 2]) < 1e-9:
-        return None, nobody
+        return None, none
     return homography / homography[2, 2], inliers.ravel().astype(bool)
 
 
 def in_front(homography: np.ndarray, reference_box: Box) -> bool:
-    """Tell whether the camera has all of the reference before it."""
+    """Tell whether all of the reference lies in front of the camera."""
     depths = np.column_stack([reference_box.corners(), np.ones(4)]) @ homography[2]
     # A homography and its negative are the same, so only a change of sign counts.
     return bool((depths > 0).all() or (depths < 0).all())
@@ -178,17 +178,17 @@ def measure(
 ) -> Checks:
     """Return the numbers that tell a right homography from a wrong one."""
     outline = warp_points(homography, reference_box.corners()).astype(np.float32)
-    # How the neighbourhood of each corner is stretched: free of where and how large it appears.
+    # How the neighbourhood of each corner is stretched, regardless of position and scale.
     stretches = np.array(
         [
             np.linalg.svd(jacobian(homography, corner), compute_uv=False)
             for corner in reference_box.corners()
         ]
     )
-    # Points that agree in one part only say little about where the other parts are, and so few
-    # that any homography fits them say nothing.
+    # Inliers in one part only say little about where the other parts are, and fewer than
+    # this say nothing, because some homography always fits them.
     deviations = np.full(4, LOST)
-    if inliers.sum() >= FEWEST_TELLING:
+    if inliers.sum() >= MIN_FOR_DEVIATION:
         deviations = homography_deviations(
             homography,
             correspondences.reference_points[inliers],
@@ -209,7 +209,7 @@ def measure(
 
 
 def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> str:
-    """Return why no camera sees a reference like this, or '' if one can."""
+    """Return why no camera can see the reference like this, or '' if one can."""
     homography, checks = evidence.reference_to_image, evidence.checks
     if homography is None:
         count = len(evidence.inliers)
@@ -245,21 +245,21 @@ def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> st
 
 
 def corner_error(found: np.ndarray, truth: np.ndarray, reference_box: Box) -> float:
-    """Return how far a homography puts the four corners from their true place, on average."""
+    """Return the mean distance of the four corners from their true positions."""
     corners = reference_box.corners()
     offsets = warp_points(found, corners) - warp_points(truth, corners)
     return float(np.linalg.norm(offsets, axis=1).mean())
 
 
 def relative_corner_error(found: np.ndarray, truth: np.ndarray, reference_box: Box) -> float:
-    """Return the corner error as a share of how far the true corners are from their middle."""
+    """Return the corner error relative to the mean distance of the corners from their centre."""
     outline = warp_points(truth, reference_box.corners())
     size = float(np.linalg.norm(outline - outline.mean(axis=0), axis=1).mean())
     return corner_error(found, truth, reference_box) / max(size, 1e-9)
 
 
 def jacobian(homography: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Return the 2 x 2 matrix by which a homography maps small steps around a point."""
+    """Return the Jacobian (2 x 2) of a homography at a point."""
     lifted = homography @ [*point, 1.0]
     warped = lifted[:2] / lifted[2]
     return (homography[:2, :2] - np.outer(warped, homography[2, :2])) / lifted[2]

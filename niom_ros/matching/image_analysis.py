@@ -1,4 +1,4 @@
-"""What the networks see in one image: each part is computed when somebody first asks for it."""
+"""What the networks see in one image; each result is computed on first use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Value = TypeVar('Value')
 
 
 class Once(Generic[Value]):
-    """A value that is computed by the first thread that asks; others wait for it."""
+    """A value that the first caller computes while others wait for it."""
 
     def __init__(self, compute: Callable[[], Value]) -> None:
         """Remember how to compute it."""
@@ -29,7 +29,7 @@ class Once(Generic[Value]):
         self._lock = Lock()
 
     def get(self) -> Value:
-        """Return the value; if computing it fails, the next one who asks tries again."""
+        """Return the value; if computing it fails, the next caller tries again."""
         with self._lock:
             if self._value is None:
                 self._value = self._compute()
@@ -37,39 +37,39 @@ class Once(Generic[Value]):
 
     @property
     def known(self) -> Value | None:
-        """Return the value if it is there already."""
+        """Return the value if it has been computed."""
         return self._value
 
     def offer(self, value: Value) -> None:
-        """Take a value unless there is one already."""
+        """Set the value unless there is one already."""
         with self._lock:
             if self._value is None:
                 self._value = value
 
     def forget(self) -> None:
-        """Drop the value: it is computed again when somebody asks."""
+        """Drop the value; it is computed again when needed."""
         with self._lock:
             self._value = None
 
 
 @dataclass(frozen=True)
 class KnownScene:
-    """The objects of an image, and how they came to be known."""
+    """The objects of an image, and whether they were detected in it."""
 
     scene: Scene
-    detected: bool  # in this image; otherwise they were carried over from one before
+    detected: bool  # in this image; otherwise carried over from an earlier one
 
 
 class ImageAnalysis:
-    """One RGB image and what is known of it. Safe to use from several threads."""
+    """One RGB image and what the networks see in it. Safe to use from several threads."""
 
     def __init__(
         self, image: np.ndarray, perception: Perception, most_keypoints: int | None = None
     ) -> None:
-        """Take the image; `most_keypoints` are matched, None: all that the extractor finds."""
+        """Match at most `most_keypoints`; None: all that the extractor finds."""
         self.image = image
         self.most_keypoints = most_keypoints
-        self.part: Box | None = None  # in which keypoints are sought; None: the whole image
+        self.part: Box | None = None  # where keypoints are extracted; None: the whole image
         self.times = StageTimes()
         self._perception = perception
         self._features = Once(self._extract)
@@ -83,7 +83,7 @@ class ImageAnalysis:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return where in the image the part begins."""
+        """Return the top left corner of the part in the image."""
         return (0, 0) if self.part is None else (self.part.left, self.part.top)
 
     @property
@@ -102,11 +102,11 @@ class ImageAnalysis:
         return self._edges.get()
 
     def features_and_scene(self) -> tuple[Features, Scene]:
-        """Return both; if neither is known, detector and extractor work side by side."""
+        """Return both; if neither is known, detector and extractor run in parallel."""
         if self.has_features or self.has_scene:
             return self.features, self.scene
         self.times.expect('extract', 'detect')  # in this order, whichever ends first
-        scene = self._perception.beside(lambda: self.scene)
+        scene = self._perception.in_parallel(lambda: self.scene)
         return self.features, scene.result()
 
     def paired_with(self, reference: Scene, pairing: Pairing) -> PairedObjects:
@@ -117,47 +117,47 @@ class ImageAnalysis:
 
     @property
     def has_features(self) -> bool:
-        """Tell whether the features were computed already."""
+        """Tell whether the features have been computed."""
         return self._features.known is not None
 
     @property
     def has_scene(self) -> bool:
-        """Tell whether the objects are known already."""
+        """Tell whether the objects are known."""
         return self._scene.known is not None
 
     @property
     def has_edges(self) -> bool:
-        """Tell whether the edges were computed already."""
+        """Tell whether the edges have been computed."""
         return self._edges.known is not None
 
     @property
     def scene_was_detected(self) -> bool:
-        """Tell whether objects were detected in this very image."""
+        """Tell whether objects were detected in this image, not carried over."""
         known = self._scene.known
         return known is not None and known.detected
 
     def carry_over(self, scene: Scene) -> None:
-        """Take the objects of an image before for those of this one, unless they are known."""
+        """Use the objects of an earlier image for this one, unless its own are known."""
         self._scene.offer(KnownScene(scene, detected=False))
 
     def forget_edges(self) -> None:
-        """Free the memory of the edges, 50 MB: they are quickly found again."""
+        """Free the memory of the edges, 50 MB; they are quick to compute again."""
         self._edges.forget()
 
-    def closer(self, part: Box, most_keypoints: int) -> 'ImageAnalysis':
-        """Return a part of the image with keypoints of its own; all else is shared."""
-        closer = ImageAnalysis(self.image, self._perception, most_keypoints)
-        closer.part, closer.times = part, self.times
-        closer._scene, closer._edges = self._scene, self._edges
-        return closer
+    def of_part(self, part: Box, most_keypoints: int) -> 'ImageAnalysis':
+        """Return the image with keypoints from this part only; everything else is shared."""
+        analysis = ImageAnalysis(self.image, self._perception, most_keypoints)
+        analysis.part, analysis.times = part, self.times
+        analysis._scene, analysis._edges = self._scene, self._edges
+        return analysis
 
     def with_scene(self, scene: Scene) -> 'ImageAnalysis':
-        """Return the image with other objects in it; all else is shared."""
-        changed = ImageAnalysis(self.image, self._perception, self.most_keypoints)
-        changed.part, changed.times = self.part, self.times
-        changed._features, changed._edges = self._features, self._edges
-        changed._scene.offer(KnownScene(scene, detected=self.scene_was_detected))
-        return changed
+        """Return the image with other objects; everything else is shared."""
+        analysis = ImageAnalysis(self.image, self._perception, self.most_keypoints)
+        analysis.part, analysis.times = self.part, self.times
+        analysis._features, analysis._edges = self._features, self._edges
+        analysis._scene.offer(KnownScene(scene, detected=self.scene_was_detected))
+        return analysis
 
     def _extract(self) -> Features:
         with self.times.timed('extract'):

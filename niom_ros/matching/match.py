@@ -1,4 +1,4 @@
-"""The result: what is known about one image after looking for a reference in it."""
+"""The result of looking for a reference in an image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,46 +20,46 @@ NO_NEED = 'found without'
 class Approach:
     """One way to look for a reference: a strategy, and how it weights keypoints."""
 
-    strategy: str  # the name that it is registered under
+    strategy: str  # its registered name
     weighting: str = 'none'  # a kind of weighting other than auto
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What the descriptors of one image were multiplied with, and why."""
+    """The factors of the descriptors of one image, and where they came from."""
 
     values: torch.Tensor | None = None  # N; None: not weighted
     objects: tuple[int, ...] = ()  # the objects of the scene whose heat was used
-    source: str = ''  # what the weights came from
+    source: str = ''  # where the weights came from
     why_none: str = ''  # why there are no weights
 
     @property
     def description(self) -> str:
-        """Say what the weights came from, or 'none: ' and why there are none."""
+        """Say where the weights came from, or 'none: ' and why there are none."""
         return described_source(self.source, self.why_none)
 
 
 @dataclass(frozen=True)
 class Match:
-    """What came of looking for a reference in an image.
+    """The result of looking for a reference in an image.
 
-    `reference_to_image` is there exactly when `found`; otherwise `status` and `message` say why
-    not. All points are in pixels, pixel centres at whole numbers.
+    `reference_to_image` is set exactly when `found`; otherwise `status` and `message` say why
+    not. All points are in pixels, pixel centres at integers.
     """
 
     verdict: Verdict
     correspondences: Correspondences = field(default_factory=Correspondences.none)
     image_keypoints: int = 0
     stage_seconds: dict[str, float] = field(default_factory=dict)
-    scene: Scene = field(default_factory=Scene)  # the objects of the image, if it was asked
+    scene: Scene = field(default_factory=Scene)  # objects of the image, if they were needed
     paired: PairedObjects = field(default_factory=PairedObjects)
-    weighting: str = 'none'  # that acted; none also if there was nothing to weight by
+    weighting: str = 'none'  # applied; also 'none' if there was nothing to weight by
     reference_weights: Weights = Weights()
     image_weights: Weights = Weights()
-    evidence: Evidence | None = None  # for the best view, also if it is not believed
-    edges: Edges | None = None  # of the image, if a drawing was looked for by its ink
-    approach: Approach | None = None  # that this came of
-    locked: int = 0  # images in a row in which it was found close to where it was before
+    evidence: Evidence | None = None  # for the best view, even if it was rejected
+    edges: Edges | None = None  # of the image, if a drawing was searched by its ink
+    approach: Approach | None = None  # that led to this match
+    locked: int = 0  # consecutive images in which it was found close to its last position
 
     @property
     def found(self) -> bool:
@@ -68,7 +68,7 @@ class Match:
 
     @property
     def status(self) -> Status:
-        """Return OK, or what kind of reason there is against it."""
+        """Return OK, or why there is no match."""
         return self.verdict.status
 
     @property
@@ -78,7 +78,7 @@ class Match:
 
     @property
     def confidence(self) -> float:
-        """Return how sure the match is, 0 to 1."""
+        """Return the confidence of the match, 0 to 1."""
         return self.verdict.confidence
 
     @property
@@ -93,35 +93,35 @@ class Match:
 
     @property
     def strategy(self) -> str:
-        """Return the name of the strategy that this came of, '' if none was asked."""
+        """Return the name of the strategy that led to this match, '' if none was tried."""
         return '' if self.approach is None else self.approach.strategy
 
     @property
     def agreement(self) -> tuple[float, int]:
-        """Return a measure of how well the correspondences agree, to compare matches by."""
+        """Return a sort key: how well the correspondences agree."""
         return self.verdict.confidence, int(self.verdict.inliers.sum())
 
     def with_objects_of(self, other: 'Match') -> 'Match':
-        """Return this match with the objects that another one saw and paired, if it looked."""
+        """Return this match with the objects that another one detected and paired, if any."""
         if not other.scene.source_is_known:
             return self
         return replace(self, scene=other.scene, paired=other.paired)
 
     @classmethod
     def without_matches(cls, status: Status, message: str) -> 'Match':
-        """Return a match that never came as far as correspondences."""
+        """Return the result for an image that was not matched."""
         return cls(Verdict(status, message, np.zeros(0, bool)))
 
 
 NOT_TRIED = Match.without_matches(Status.FEW_MATCHES, 'no strategy had anything to go by')
-"""What is known before the first strategy was asked."""
+"""The result before the first strategy has been tried."""
 
 
-def found_without_need(matches: Sequence[Match]) -> list[Match]:
-    """Return matches that say, where nothing was weighted, that there was no need to."""
-    needless = Weights(why_none=NO_NEED)
+def mark_weights_unneeded(matches: Sequence[Match]) -> list[Match]:
+    """Return the matches; those that were not weighted say that there was no need."""
+    unneeded = Weights(why_none=NO_NEED)
     return [
-        replace(match, reference_weights=needless, image_weights=needless)
+        replace(match, reference_weights=unneeded, image_weights=unneeded)
         if match.weighting == 'none'
         else match
         for match in matches

@@ -1,4 +1,4 @@
-"""From a reference and an image to a match: strategies are asked until one finds it."""
+"""From a reference and an image to a match: strategies are tried until one succeeds."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ import numpy as np
 from niom_ros.core.settings import Limits, Options, Settings
 from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.image_analysis import ImageAnalysis
-from niom_ros.matching.match import Approach, found_without_need, Match, NOT_TRIED
+from niom_ros.matching.match import Approach, mark_weights_unneeded, Match, NOT_TRIED
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.preparation import prepare
 from niom_ros.matching.prepared_reference import PreparedReference
@@ -35,15 +35,15 @@ class Matcher:
     def prepare(
         self, reference: Reference | np.ndarray, fewest_keypoints: int = Limits.min_inliers
     ) -> PreparedReference:
-        """Let the networks see a reference, or an RGB picture without a description.
+        """Run the networks on a reference, or on an RGB picture without a description.
 
-        Do this once: the result can be matched with any number of images.
+        Do this once; the result can be matched with any number of images.
         """
         given = reference if isinstance(reference, Reference) else Reference(reference)
         return prepare(self.perception, given, fewest_keypoints)
 
     def analyse(self, image: np.ndarray, most_keypoints: int | None = None) -> ImageAnalysis:
-        """Return an RGB image as the networks see it; nothing is computed before it is needed."""
+        """Return an RGB image as the networks see it; everything is computed when needed."""
         return ImageAnalysis(image, self.perception, most_keypoints)
 
     def match(
@@ -60,10 +60,10 @@ class Matcher:
         options: Options | None = None,
         prior: Prior | None = None,
     ) -> list[Match]:
-        """Find each of the references in an image; their stage times are those of all together.
+        """Find each of the references in an image; the stage times are totals over all of them.
 
-        Each approach has its turn with all references, until one of these is found. In a stream,
-        the approach that found one in the last image is worth trying first.
+        Each approach is tried on all references, until one of these is found. In a stream, the
+        approach that succeeded in the last image goes first.
         """
         options = options or Options()
         if prior is not None and prior.scene is not None:
@@ -72,10 +72,10 @@ class Matcher:
         matches = [NOT_TRIED] * len(references)
         for turn in range(max(map(len, plans), default=0)):
             if any(match.found for match in matches):
-                matches = found_without_need(matches)
+                matches = mark_weights_unneeded(matches)
                 break
             matches = [
-                self._ask(
+                self._try(
                     Search(
                         reference=reference,
                         image=image,
@@ -96,7 +96,7 @@ class Matcher:
     def approaches(
         self, reference: PreparedReference, options: Options, prior: Prior | None = None
     ) -> list[Approach]:
-        """Return how to look for a reference: each is tried if those before found nothing."""
+        """Return how to look for a reference; each is tried if those before it failed."""
         planned = [
             Approach(name, weighting)
             for name, strategy in self._strategies.items()
@@ -104,8 +104,8 @@ class Matcher:
         ]
         return sorted(planned, key=lambda approach: not prior or approach != prior.approach)
 
-    def _ask(self, search: Search) -> Match:
-        """Ask a strategy, and return its match or the earlier one, whichever is to be told."""
+    def _try(self, search: Search) -> Match:
+        """Run a strategy, and return its match or the earlier one, as the strategy decides."""
         strategy, earlier = self._strategies[search.approach.strategy], search.earlier
         later = strategy.find(search)
         if later is None:

@@ -1,4 +1,4 @@
-"""The networks, and what they see in pictures."""
+"""The networks, loaded once and shared by everything that looks at images."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,7 +11,7 @@ import torch
 from niom_ros.core.settings import choose_device, Pairing, Settings, SettingsError
 from niom_ros.drawings.edges import EdgeFinder, Edges
 from niom_ros.matching.features import Extractor, Features
-from niom_ros.matching.matches import load_matcher
+from niom_ros.matching.keypoint_matcher import load_matcher
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.loading import load_detector
 from niom_ros.semantics.labels import LabelEmbedder
@@ -36,11 +36,11 @@ class Perception:
         self.keypoint_matcher = load_matcher(settings, store, device)
         detector = load_detector(settings, store, device)
         self._embedder = LabelEmbedder(settings, store, device)
-        self._embedder.prepare()  # so that faults show now
+        self._embedder.prepare()  # so that errors show now
         self._reader = SceneReader(detector, self._embedder, settings.fallback, device)
         self.store, self._loading = store, Lock()
         self._edge_finder: EdgeFinder | None = None
-        self._beside = ThreadPoolExecutor(1, 'detector')
+        self._detector_thread = ThreadPoolExecutor(1, 'detector')
 
     @property
     def method(self) -> str:
@@ -68,7 +68,7 @@ class Perception:
             return self.load_edge_finder().find(image)
 
     def load_edge_finder(self) -> EdgeFinder:
-        """Return what finds edges: loaded with the first drawing, for photos need none."""
+        """Return the edge finder, loaded with the first drawing because photos need none."""
         with self._loading:
             if self._edge_finder is None:
                 self._edge_finder = EdgeFinder(self.store, self.device)
@@ -78,9 +78,9 @@ class Perception:
         """Pair the objects of a reference with those of an image."""
         return pair_objects(reference.objects, image.objects, pairing, self._embedder)
 
-    def beside(self, work: Callable[[], Result]) -> Future[Result]:
-        """Do some work of the detector while the caller goes on."""
-        return self._beside.submit(work)
+    def in_parallel(self, work: Callable[[], Result]) -> Future[Result]:
+        """Run work of the detector in its own thread."""
+        return self._detector_thread.submit(work)
 
     def _precision(self) -> torch.autocast:
         half = self.settings.precision == 'half'

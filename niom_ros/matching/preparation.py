@@ -1,4 +1,4 @@
-"""From a picture to a reference: all that is computed of it once, before any image is seen."""
+"""From a picture to a prepared reference: everything that is computed only once."""
 
 from dataclasses import dataclass, replace
 
@@ -23,48 +23,48 @@ class PreparationParameters:
 
     plenty_of_keypoints: int = 500
     plenty_of_ink: int = 800  # points along the strokes of a drawing
-    least_ink: int = 120  # of such points: fewer fit anything
-    least_spread: float = 0.008  # of the part that counts, which the strokes must span
+    least_ink: int = 120  # of such points; fewer fit anything
+    least_spread: float = 0.008  # share of the used part that the strokes must span
 
 
 DEFAULTS = PreparationParameters()
 
 
 @dataclass(frozen=True)
-class Counting:
-    """The part of a picture that counts."""
+class UsedPart:
+    """The part of a picture that is used: its region without what is masked."""
 
     box: Box
     area: int  # pixels of the box that are not masked
-    mask: np.ndarray | None  # of the whole picture; None: all counts
+    mask: np.ndarray | None  # of the whole picture; None: all of it is used
 
     @property
-    def mask_of_part(self) -> np.ndarray | None:
-        """Return the mask of the part alone."""
+    def cropped_mask(self) -> np.ndarray | None:
+        """Return the mask inside the box."""
         return None if self.mask is None else self.box.part_of(self.mask)
 
 
 @dataclass(frozen=True)
 class PictureKind:
-    """Whether a picture is a drawing, and the strokes of one."""
+    """Whether a picture is a drawing, and its strokes."""
 
     drawing: bool
     confidence: float  # how sure that is, 0 to 1
     ink_points: int = 0  # along its strokes
-    strokes: Strokes | None = None  # if they are enough to find it by
+    strokes: Strokes | None = None  # if there are enough to find it by
 
 
 def prepare(perception: Perception, given: Reference, fewest_keypoints: int) -> PreparedReference:
-    """Let the networks see a reference; it must have so many keypoints, or enough ink."""
+    """Run the networks on a reference; it must have enough keypoints, or enough ink."""
     image = given.image
     height, width = image.shape[:2]
     check_size(width, height)
     hints = Hints(given.label, given.objects, given.drawing)
-    counting = what_counts(image, given.counting_mask())
-    box = counting.box
+    used = used_part(image, given.counting_mask())
+    box = used.box
     check_resolution(perception, box)
-    features = features_of(perception, image, counting)
-    kind = kind_of(image, counting, hints)
+    features = features_of(perception, image, used)
+    kind = kind_of(image, used, hints)
     if kind.strokes is not None:
         perception.load_edge_finder()
     if len(features) < fewest_keypoints and kind.strokes is None:
@@ -75,7 +75,7 @@ def prepare(perception: Perception, given: Reference, fewest_keypoints: int) -> 
             + ': use a picture with more detail, a sharper one, or a larger region'
         )
     hints = replace(hints, drawing=kind.drawing).for_part(box.left, box.top)
-    scene = perception.read_reference(box.part_of(image), hints, counting.mask_of_part)
+    scene = perception.read_reference(box.part_of(image), hints, used.cropped_mask)
     scene = scene.moved(box.left, box.top, width, height)
     plenty = min(DEFAULTS.plenty_of_keypoints, perception.settings.max_keypoints)
     richness = max(len(features) / plenty, kind.ink_points / DEFAULTS.plenty_of_ink)
@@ -84,7 +84,7 @@ def prepare(perception: Perception, given: Reference, fewest_keypoints: int) -> 
         features=features,
         scene=scene.at(features.keypoints),
         box=box,
-        counting_area=counting.area,
+        counting_area=used.area,
         matchability=min(1.0, richness),
         drawing=kind.drawing,
         kind_confidence=kind.confidence,
@@ -92,14 +92,14 @@ def prepare(perception: Perception, given: Reference, fewest_keypoints: int) -> 
     )
 
 
-def what_counts(image: np.ndarray, mask: np.ndarray | None) -> Counting:
+def used_part(image: np.ndarray, mask: np.ndarray | None) -> UsedPart:
     """Return the part of a picture that is not masked."""
     height, width = image.shape[:2]
     if mask is None:
         box = Box(0, 0, width, height)
-        return Counting(box, box.area, None)
+        return UsedPart(box, box.area, None)
     box = Box(*cv2.boundingRect((mask != 0).astype(np.uint8)))
-    return Counting(box, int(np.count_nonzero(mask)), mask)
+    return UsedPart(box, int(np.count_nonzero(mask)), mask)
 
 
 def check_resolution(perception: Perception, box: Box) -> None:
@@ -113,26 +113,26 @@ def check_resolution(perception: Perception, box: Box) -> None:
         )
 
 
-def features_of(perception: Perception, image: np.ndarray, counting: Counting) -> Features:
-    """Return the keypoints of the part that counts, in pixels of the whole picture."""
-    box = counting.box
-    # Only this part, so that its rest takes neither resolution nor keypoints from it.
+def features_of(perception: Perception, image: np.ndarray, used: UsedPart) -> Features:
+    """Return the keypoints of the used part, in pixels of the whole picture."""
+    box = used.box
+    # Crop first, so that the rest of the picture costs neither resolution nor keypoints.
     features = perception.extract(box.part_of(image)).moved(
         box.left, box.top, image.shape[1], image.shape[0]
     )
-    return features if counting.mask is None else features.inside(counting.mask)
+    return features if used.mask is None else features.inside(used.mask)
 
 
-def kind_of(image: np.ndarray, counting: Counting, hints: Hints) -> PictureKind:
-    """Find out whether a picture is a drawing, if nobody says so, and where its strokes are."""
-    part, box = counting.box.part_of(image), counting.box
+def kind_of(image: np.ndarray, used: UsedPart, hints: Hints) -> PictureKind:
+    """Find out whether a picture is a drawing, unless the hints say so, and find its strokes."""
+    part, box = used.box.part_of(image), used.box
     likeness = drawing_likeness(part)
     drawing, confidence = likeness >= 0.5, max(likeness, 1 - likeness)
     if hints.drawing is not None:
         drawing, confidence = hints.drawing, 1.0
     if not drawing:
         return PictureKind(drawing, confidence)
-    strokes = strokes_of(part, counting.mask_of_part).moved(box.left, box.top)
+    strokes = strokes_of(part, used.cropped_mask).moved(box.left, box.top)
     # A single line fits any edge.
     spread = hull_area(strokes.points) > DEFAULTS.least_spread * box.area
     enough = len(strokes) >= DEFAULTS.least_ink and spread

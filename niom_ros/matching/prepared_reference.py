@@ -1,4 +1,4 @@
-"""A picture that is looked for, as the networks see it."""
+"""A reference as the networks see it."""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,34 +7,36 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.drawings.strokes import Strokes
 from niom_ros.matching.features import Features, strongest
-from niom_ros.matching.prepared_sides import PreparedSides
+from niom_ros.matching.prepared_features import PreparedFeaturesCache
 from niom_ros.matching.reference import Reference
 from niom_ros.semantics.scene import Scene
 
-MOST_SMALLER = 8  # numbers of keypoints that a reference is kept with
+MOST_SMALLER = 8  # copies with fewer keypoints that are kept
 
 
 @dataclass(frozen=True)
 class PreparedReference:
-    """What to look for: a picture with its features and objects, computed once."""
+    """A reference with its features and objects, computed once."""
 
     given: Reference
     features: Features
     scene: Scene
-    box: Box  # around the part of the picture that counts
+    box: Box  # around the part of the picture that is used
     counting_area: int  # pixels of the box that are not masked
-    matchability: float  # 0 hopeless, 1 rich in keypoints, or in strokes
+    matchability: float  # 0: hopeless, 1: rich in keypoints or strokes
     drawing: bool  # whether it is lines on paper
     kind_confidence: float  # how sure that is, 0 to 1
     strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
-    # Not handed on to changed copies: these are made for the features above.
-    sides: PreparedSides = field(default_factory=PreparedSides, init=False, compare=False)
+    # Not passed on by `replace`: these belong to the features above.
+    prepared_features: PreparedFeaturesCache = field(
+        default_factory=PreparedFeaturesCache, init=False, compare=False
+    )
     smaller: dict[int, 'PreparedReference'] = field(
         default_factory=dict, init=False, compare=False
     )
 
     def with_most(self, keypoints: int) -> 'PreparedReference':
-        """Return the reference with so many of its keypoints, the strongest; made once."""
+        """Return the reference with at most this many keypoints, the strongest; cached."""
         if keypoints >= len(self.features):
             return self
         smaller = self.smaller.get(keypoints)

@@ -1,4 +1,4 @@
-"""A reference as people give it, before any network has seen it."""
+"""A reference as a user describes it, before any network has seen it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class BadReference(UserError):
 
 @dataclass(frozen=True)
 class Landmark:
-    """A point of the reference that has a name, in pixels of the reference."""
+    """A named point of the reference, in its pixels."""
 
     name: str
     x: float
@@ -43,7 +43,7 @@ class Reference:
     mask: np.ndarray | None = None  # height x width; the picture is ignored where it is 0
     objects: tuple[MarkedObject, ...] = ()
     landmarks: tuple[Landmark, ...] = ()
-    physical_width: float = 0.0  # metres across the whole picture; 0: unknown
+    physical_width: float = 0.0  # of the whole picture, in metres; 0: unknown
     notes: tuple[str, ...] = ()  # for the user: what was left out of its page
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Reference:
         return self.image.shape[1], self.image.shape[0]
 
     def counting_mask(self) -> np.ndarray | None:
-        """Return the mask of region and mask together; None: all of the picture is used."""
+        """Return region and mask as one mask; None: all of the picture is used."""
         if self.region is None:
             return self.mask
         inside = np.zeros(self.image.shape[:2], np.uint8)
@@ -132,7 +132,7 @@ def check_region(region: Box, width: int, height: int) -> None:
 def marked_object(
     label: str, x: float, y: float, width: float, height: float, size: tuple[int, int]
 ) -> MarkedObject:
-    """Return an object; its box is measured from the edge of the picture and cut to it."""
+    """Return an object; its box is relative to the picture's edge and clipped to the picture."""
     name = f"object '{label[:LONGEST_TEXT]}'"
     if not all(map(math.isfinite, (x, y, width, height))) or width <= 0 or height <= 0:
         raise BadReference(f'{name} has no box: give x, y and a width and height above 0')

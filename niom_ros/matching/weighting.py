@@ -1,7 +1,7 @@
-"""Semantic Enhancement Weighting: descriptors count as much as their place matters.
+"""Semantic Enhancement Weighting: descriptors on relevant objects count more.
 
-A weight is a number for each keypoint that its descriptor is multiplied with. Matchers compare
-descriptors by their products, so points with small weights attract less attention and match less.
+The descriptor of each keypoint is multiplied by its weight. Matchers compare descriptors by dot
+products, so points with small weights get less attention and match less often.
 """
 
 from dataclasses import dataclass
@@ -18,25 +18,25 @@ PAPERS_RANGE = 0.5
 
 
 @dataclass(frozen=True)
-class WeightsOfBoth:
+class WeightPair:
     """The weights of the keypoints of a reference and of an image."""
 
     of_reference: Weights
     of_image: Weights
 
     @property
-    def act(self) -> bool:
+    def apply(self) -> bool:
         """Tell whether anything is weighted."""
         return self.of_reference.values is not None or self.of_image.values is not None
 
 
 def weights_for(
     reference: Scene, image: Scene, paired: PairedObjects, weighting: Weighting
-) -> WeightsOfBoth:
-    """Return the weights of the keypoints on both sides, and what they came from."""
+) -> WeightPair:
+    """Return the weights of the keypoints of both, and where they came from."""
     if weighting.kind == NONE:
         nothing = Weights(why_none=NOT_ASKED_FOR)
-        return WeightsOfBoth(nothing, nothing)
+        return WeightPair(nothing, nothing)
     partners = (
         tuple(pair.reference_object for pair in paired.pairs),
         tuple(pair.image_object for pair in paired.pairs),
@@ -47,11 +47,11 @@ def weights_for(
         )
         for scene, partner in zip((reference, image), partners, strict=True)
     )
-    return WeightsOfBoth(of_reference, of_image)
+    return WeightPair(of_reference, of_image)
 
 
 def weights_by(scene: Scene, objects: tuple[int, ...], weighting: Weighting) -> Weights:
-    """Return the weights of the keypoints of a picture by the heat of some of its objects."""
+    """Return the weights of the keypoints of an image from the heat of some of its objects."""
     heat = scene.choose(objects)
     if heat is not None:
         values = weights_of(one_heat(heat, weighting.aggregation), weighting)
@@ -62,12 +62,12 @@ def weights_by(scene: Scene, objects: tuple[int, ...], weighting: Weighting) -> 
 
 
 def one_heat(heat: torch.Tensor, aggregation: str) -> torch.Tensor:
-    """Make one heat (N) of the heat of several objects (K x N), always 0 to 1."""
+    """Combine the heat of several objects (K x N, 0 to 1) into one (N, 0 to 1)."""
     if aggregation == 'max':
         return heat.amax(dim=0)
     if aggregation == 'mean':
         return heat.mean(dim=0)
-    if aggregation == 'sigmoid':  # of the sum, shifted and stretched so that no heat stays 0
+    if aggregation == 'sigmoid':  # of the sum, rescaled so that 0 stays 0
         return 2 * heat.sum(dim=0).sigmoid() - 1
     return (heat.softmax(dim=0) * heat).sum(dim=0)
 
@@ -80,24 +80,24 @@ def weights_of(heat: torch.Tensor, weighting: Weighting) -> torch.Tensor:
         return heat
     if weighting.kind == 'one_plus_heat':
         return 1 + heat
-    # With the paper's range the gain is 1, and this is its formula.
+    # With the paper's range, heat is multiplied by 1, which gives the paper's formula.
     spread = PAPERS_RANGE if weighting.range is None else weighting.range
     raised = 1 + heat * spread / (1 - spread)
     weights = raised / raised.max()
     if weighting.kind == 'uniform':
         return weights.mean().expand_as(weights)
     if weighting.kind == 'shuffled':
-        # Drawn on the CPU, so that every device shuffles alike.
+        # On the CPU, so that every device shuffles in the same way.
         order = torch.randperm(len(weights), generator=seeded(weighting.seed))
         return weights[order.to(weights.device)]
     return weights
 
 
 def seeded(seed: int) -> torch.Generator:
-    """Return a source of random numbers that starts anew each time."""
+    """Return a random generator in a reproducible state."""
     return torch.Generator().manual_seed(seed)
 
 
 def weighted(descriptors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Multiply descriptors (N x D) with their weights (N)."""
+    """Multiply descriptors (N x D) by their weights (N)."""
     return descriptors * weights[:, None].to(descriptors.dtype)

@@ -1,4 +1,4 @@
-"""From a camera message to a frame for the stream, or to the reason why it cannot be used."""
+"""From a camera message to a frame of the stream, or to why it cannot be used."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ CameraImage: TypeAlias = Image | CompressedImage
 
 @dataclass(frozen=True)
 class Received:
-    """A camera message, the parameters as they were when its turn came, and what it shows."""
+    """A camera message, the parameters that apply to it, and its frame."""
 
     message: CameraImage
     live: Live
@@ -42,15 +42,15 @@ class FrameReader:
         camera: CameraInput,
         note_fault: Callable[[str], None],
     ) -> None:
-        """Take what knows the clock, the references and the calibration."""
+        """Read with the node's clock, its references and the camera's calibration."""
         self._node = node
         self._configured = configured
         self._camera = camera
         self._note_fault = note_fault
 
     def read(self, message: CameraImage, live: Live) -> Received:
-        """Return a message with its image, or with the answer to one that cannot be used."""
-        stamp = time.monotonic()  # of the steady clock, so that frames only get later
+        """Return a message with its frame, or with the answer if it cannot be used."""
+        stamp = time.monotonic()  # of a steady clock, so that stamps never go back
         references = self._configured.sought(live)
         try:
             if too_old := self.why_stale(message, live):
@@ -82,15 +82,18 @@ class FrameReader:
         return Received(message, live, size, frame)
 
     def refused(self, message: CameraImage, live: Live, answer: Answer) -> Received:
-        """Return a message that is not looked at, with the answer to it."""
+        """Return a message that is not processed, with its answer."""
         size = getattr(message, 'width', 0), getattr(message, 'height', 0)
         refused = RefusedFrame(
-            answer, time.monotonic(), self._configured.sought(live), live.options
+            answer=answer,
+            stamp=time.monotonic(),
+            references=self._configured.sought(live),
+            options=live.options,
         )
         return Received(message, live, size, refused)
 
     def age(self, message: CameraImage) -> float:
-        """Return how many seconds ago an image was taken; NaN: it has no stamp."""
+        """Return the age of an image in seconds; NaN: it has no stamp."""
         stamp = message.header.stamp
         if stamp == Time():
             return math.nan
@@ -98,7 +101,7 @@ class FrameReader:
         return (now - nanoseconds_of(stamp)) / 1e9
 
     def why_stale(self, message: CameraImage, live: Live) -> str:
-        """Say why an image is too old to guide anyone, '' if it is not."""
+        """Say why an image is too old to be used, '' if it is not."""
         limit = live.values['max_image_age']
         age = self.age(message)
         if not limit or abs(age) <= limit:

@@ -1,4 +1,4 @@
-"""The threads that work on camera frames: one follows what was found, one matches in full."""
+"""The threads that process camera frames: one tracks what was found, one matches in full."""
 
 from collections.abc import Callable
 import math
@@ -19,18 +19,18 @@ from niom_ros.nodes.statistics import Statistics
 from niom_ros.stream.answers import Answer, no_answer
 from niom_ros.stream.stream import MatchDeadline, Stream
 
-LONGEST_END = 30.0  # seconds to wait for the frame that is being matched
-FAULT_LOG_PAUSE = 1.0  # seconds: a fault of every frame must not fill the disk
+LONGEST_END = 30.0  # seconds to wait for the frame being matched
+FAULT_LOG_PAUSE = 1.0  # seconds; a fault in every frame must not fill the disk
 MATCH_DEADLINE = MatchDeadline()
 
 
 class FrameWorker:
     """Takes frames from a camera, finds the references in them and publishes the answers.
 
-    In threads of its own, so that the node's services answer meanwhile. The first gives every
-    frame to the stream to follow; the second has the newest of those matched in full that the
-    stream wants to be; a third draws the pictures. Answers are published in the order of their
-    frames: a full match is not, if a newer frame was already answered by following.
+    It uses threads of its own, so that the node's services stay responsive. The first tracks in
+    every frame; the second matches in full, always the newest frame for which the stream wants
+    that; a third draws the pictures. Answers are published in the order of their frames: a full
+    match is dropped if a newer frame has already been answered by tracking.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class FrameWorker:
         statistics: Statistics,
         live: Callable[[], Live],
     ) -> None:
-        """Start to work; `live` gives the parameters as they are at that moment."""
+        """Start the threads; `live` returns the current parameters."""
         self._node = node
         self._configured = configured
         self._reader = FrameReader(node, configured, camera, statistics.failed)
@@ -50,7 +50,7 @@ class FrameWorker:
         self._statistics = statistics
         self._live = live
         self._stream = Stream(configured.matcher, deadline=MATCH_DEADLINE, report=self._fail)
-        self._answered = -math.inf  # stamp of the newest frame that was answered
+        self._answered = -math.inf  # stamp of the newest answered frame
         self._publishing = Lock()
         self.no_pose = ''  # why the last reference that was found has no pose
         self._pictures = PictureThread(configured.outputs, self._fail)
@@ -69,11 +69,11 @@ class FrameWorker:
 
     @property
     def keypoints(self) -> int | None:
-        """Return to how many keypoints max_latency limits full matches; None: it does not."""
+        """Return how many keypoints max_latency allows for full matches; None: no limit."""
         return self._stream.keypoints(self._live().options.max_latency)
 
     def stop(self) -> None:
-        """End; a frame that is being matched is not published any more."""
+        """Stop; a frame that is still being matched is not published."""
         self._frames.close()
         self._to_match.close()
         self._pictures.close()
@@ -84,15 +84,15 @@ class FrameWorker:
         while (frame := frames.take()) is not None:
             try:
                 act(frame)
-            # One bad frame must not end the guidance: also a plug-in that calls sys.exit, or
-            # panics in Rust, ends nothing but its frame.
+            # One bad frame must not stop the node, even if a plug-in calls sys.exit or panics in
+            # Rust.
             except BaseException as error:
                 if not self._node.context.ok():
                     return
                 self._fail(f'a frame was lost: {explained(error)}')
 
     def _follow(self, message: CameraImage) -> None:
-        """Have a frame followed, and matched in full if the stream wants that."""
+        """Track in a frame, and queue it for a full match if the stream wants that."""
         live = self._live()
         try:
             received = self._reader.read(message, live)
@@ -107,11 +107,11 @@ class FrameWorker:
             self._to_match.put(received)
 
     def _match(self, received: Received) -> None:
-        """Have a frame matched in full, and publish the answer if nobody knows one yet."""
+        """Match a frame in full, and publish the answer unless a newer frame was answered."""
 
         def tell(answer: Answer) -> None:
             if not self._publish(received, answer) and not self._frames.closed:
-                self._show(received, answer, only_heat=True)  # following has no heat to show
+                self._show(received, answer, only_heat=True)  # tracking has no heat to show
 
         self._stream.match(received.frame, tell)
 
@@ -123,8 +123,8 @@ class FrameWorker:
                 return False
             self._answered = received.frame.stamp
             info = self._info(received)
-            # So that no message claims a reference any more once its removal was answered;
-            # pictures may come a moment later.
+            # So that no message mentions a reference after the reply to its removal; pictures may
+            # come a moment later.
             with self._configured.library.unchanging():
                 if answer.found:
                     outdated = self._reader.why_stale(message, live) or self._why_replaced(answer)
@@ -133,7 +133,7 @@ class FrameWorker:
                 publish = self._configured.outputs.publish
                 try:
                     publish(answer, info, camera, live.values['publish_tf'])
-                except Exception as error:  # nothing of it is out yet
+                except Exception as error:  # nothing has been published yet
                     if not self._node.context.ok():
                         raise
                     reason = f'the node failed on this frame: {explained(error)}'
@@ -143,7 +143,7 @@ class FrameWorker:
             if answer.found:
                 self.no_pose = answer.no_pose
             self._statistics.finished(answer.status, info.latency, answer.match.stage_seconds)
-        # Outside of the lock: pictures keep no answer waiting.
+        # Outside of the lock: pictures must not delay answers.
         self._show(received, answer)
         return True
 
@@ -167,15 +167,15 @@ class FrameWorker:
         )
 
     def _why_replaced(self, answer: Answer) -> str:
-        """Say why a reference that was found is not looked for any more, '' if it is."""
-        named = answer.reference
+        """Say why a reference that was found is no longer looked for, '' if it is."""
+        known = answer.reference
         sought = self._configured.sought(self._live())
-        if named is None or any(each.revision == named.revision for each in sought):
+        if known is None or any(each.revision == known.revision for each in sought):
             return ''
-        return f"'{named.id}' was replaced, removed or deselected after the image was taken"
+        return f"'{known.id}' was replaced, removed or deselected after the image was taken"
 
     def _fail(self, fault: str) -> None:
-        """Tell about a fault in the log and in diagnostics."""
+        """Report a fault in the log and in diagnostics."""
         if not self._node.context.ok():
             return
         fault = printable(fault)

@@ -13,7 +13,7 @@ class NewestFrame(Generic[Frame]):
 
     def __init__(self) -> None:
         self._frame: Frame | None = None  # waiting for the worker
-        self._last: Frame | None = None  # taken or not
+        self._last: Frame | None = None  # whether taken or not
         self._arrived = -math.inf
         self._changed = Condition()
         self._closed = False
@@ -51,11 +51,11 @@ class NewestFrame(Generic[Frame]):
 
     @property
     def closed(self) -> bool:
-        """Return whether the worker should end."""
+        """Tell whether the worker should end."""
         return self._closed
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Return how many frames were received and how many of them dropped."""
+        """Return how many frames were received, and how many of these were dropped."""
         with self._changed:
             return self._received, self._dropped

@@ -1,4 +1,4 @@
-"""The thread that draws pictures of frames for those who look at them."""
+"""The thread that draws pictures of frames while somebody subscribes to them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from niom_ros.stream.answers import Answer
 
 @dataclass(frozen=True)
 class Shown:
-    """An answer that a picture is to be drawn of."""
+    """An answer to draw a picture of."""
 
     answer: Answer
     header: Header  # of the camera image
@@ -21,23 +21,23 @@ class Shown:
 
 
 class PictureThread:
-    """Draws the newest picture of each topic while somebody listens to it.
+    """Draws the newest picture of each topic that has a subscriber.
 
-    Nobody waits for a picture: one that is not drawn when the next comes is left out.
+    Nothing waits for a picture: one that is not drawn when the next comes is dropped.
     """
 
     def __init__(self, outputs: Outputs, report: Callable[[str], None]) -> None:
-        """Begin to wait for answers; faults are reported."""
+        """Start the thread; `report` gets faults."""
         self._outputs = outputs
         self._report = report
-        self._waiting: dict[str, Shown] = {}  # by topic, the one that waits longest first
+        self._waiting: dict[str, Shown] = {}  # by topic, oldest first
         self._changed = Condition()
         self._closed = False
         self.thread = Thread(target=self._work, name='pictures', daemon=True)
         self.thread.start()
 
     def show(self, answer: Answer, header: Header, width: int, only_heat: bool = False) -> None:
-        """Have those pictures drawn that somebody listens to."""
+        """Queue the pictures that have subscribers."""
         shown = Shown(answer, header, width)
         for topic in (HEAT,) if only_heat else PICTURES:
             # A frame that was only tracked has no heat, and must not displace one that has.
@@ -49,7 +49,7 @@ class PictureThread:
                     self._changed.notify()
 
     def close(self) -> None:
-        """Let the thread end after the picture that it draws."""
+        """Let the thread end after the current picture."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -59,11 +59,11 @@ class PictureThread:
             topic, shown = task
             try:
                 self._outputs.publish_picture(topic, shown.answer, shown.header, shown.width)
-            except BaseException as error:  # guidance does not depend on pictures of it
+            except BaseException as error:  # answers do not depend on pictures
                 self._report(f'a picture could not be drawn: {explained(error)}')
 
     def _next(self) -> tuple[str, Shown] | None:
-        """Wait for a picture to be drawn; None once closed."""
+        """Wait for the next picture to draw; None once closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._waiting)
             if self._closed:

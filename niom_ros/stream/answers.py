@@ -33,8 +33,8 @@ class Answer:
     upright: Match
     image: np.ndarray | None = None  # upright; None: it could not be read
     rotation: Rotation | None = None
-    analysis: ImageAnalysis | None = None  # what the networks saw; None: it was only tracked
-    reference: KnownReference | None = None  # that was compared with the image, or the best one
+    analysis: ImageAnalysis | None = None  # what the networks saw; None: only tracked
+    reference: KnownReference | None = None  # the best of those that were matched
     landmarks: tuple[PlacedLandmark, ...] = ()
     pose: Pose | None = None
     no_pose: str = ''  # why there is no pose although the reference was found
@@ -63,7 +63,7 @@ class Answer:
 
     @property
     def confidence(self) -> float:
-        """Return how sure the match is, 0 to 1."""
+        """Return the confidence of the match, 0 to 1."""
         return self.upright.verdict.confidence
 
     @property
@@ -78,11 +78,11 @@ class Answer:
 
     @property
     def prior(self) -> Prior | None:
-        """Return where to begin with the next image; None: the reference was not found."""
+        """Return where to start in the next image; None: the reference was not found."""
         return None if self.reference is None else Prior.of(self.reference.prepared, self.upright)
 
     def but(self, status: Status, message: str) -> 'Answer':
-        """Return the answer to an image that must guide nobody, for this reason."""
+        """Return the answer to an image whose result must not be used, for this reason."""
         nothing = Match.without_matches(status, message)
         nothing = replace(nothing, stage_seconds=self.upright.stage_seconds)
         return replace(self, upright=nothing, landmarks=(), pose=None, tried=())
@@ -91,7 +91,7 @@ class Answer:
 def no_answer(
     status: Status, message: str, image: np.ndarray | None = None, degrees: int = 0
 ) -> Answer:
-    """Return what is known about an image that never came as far as matching."""
+    """Return the answer to an image that was not matched."""
     nothing = Match.without_matches(status, message)
     if image is None:
         return Answer(nothing)
@@ -112,27 +112,26 @@ def find_best(
 ) -> Answer:
     """Find the best of one or more references in a received RGB image, by a full match.
 
-    Without a camera there is no pose; `no_camera` says why. `prior` is that of the last image in
-    which one was found. At most so many keypoints are matched; None: max_keypoints.
+    Without a camera there is no pose; `no_camera` says why. `prior` comes from the last image in
+    which one was found. At most `most_keypoints` are matched; None: max_keypoints.
     """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
     analysis = matcher.analyse(rotation.upright(image), most_keypoints)
-    prepared = [named.prepared for named in references]
-    outcomes = matcher.match_all(prepared, analysis, options.matching, prior)
-    best = max(range(len(outcomes)), key=lambda index: outcomes[index].agreement)
+    prepared = [known.prepared for known in references]
+    matches = matcher.match_all(prepared, analysis, options.matching, prior)
+    best = max(range(len(matches)), key=lambda index: matches[index].agreement)
     tried = tuple(
-        (reference.id, tried.verdict.confidence)
-        for reference, tried in zip(references, outcomes, strict=True)
+        (known.id, match.confidence) for known, match in zip(references, matches, strict=True)
     )
     answer = answer_about(
-        references[best], outcomes[best], analysis.image, rotation, options, camera, no_camera
+        references[best], matches[best], analysis.image, rotation, options, camera, no_camera
     )
     return replace(answer, analysis=analysis, tried=tried)
 
 
 def answer_about(
-    named: KnownReference,
+    known: KnownReference,
     upright: Match,
     image: np.ndarray,
     rotation: Rotation,
@@ -141,9 +140,9 @@ def answer_about(
     no_camera: str,
 ) -> Answer:
     """Return what follows from the match of a reference with an upright image."""
-    answer = Answer(upright, image, rotation, reference=named)
+    answer = Answer(upright, image, rotation, reference=known)
     landmarks = place_landmarks(
-        named.given.landmarks,
+        known.given.landmarks,
         answer.match.correspondences,
         answer.match.verdict,
         rotation.width,
@@ -153,22 +152,22 @@ def answer_about(
     )
     pose, no_pose = None, no_camera
     if camera is not None:
-        pose, no_pose = pose_of(named, answer.match, camera)
+        pose, no_pose = pose_of(known, answer.match, camera)
     return replace(answer, landmarks=landmarks, pose=pose, no_pose=no_pose)
 
 
-def pose_of(named: KnownReference, match: Match, camera: CameraModel) -> tuple[Pose | None, str]:
-    """Return where a reference that was found is in space, or why that is not known."""
+def pose_of(known: KnownReference, match: Match, camera: CameraModel) -> tuple[Pose | None, str]:
+    """Return the pose of a reference that was found, or why it is unknown."""
     if match.verdict.status is not Status.OK:
         return None, ''
-    if not named.given.physical_width:
-        return None, f"the physical_width of '{named.id}' is not known"
+    if not known.given.physical_width:
+        return None, f"the physical_width of '{known.id}' is not known"
     agreeing = match.verdict.inliers
     pose = find_pose(
         match.correspondences.reference_points[agreeing],
         match.correspondences.image_points[agreeing],
-        named.given.size,
-        named.given.physical_width,
+        known.given.size,
+        known.given.physical_width,
         camera,
     )
     return pose, '' if pose is not None else 'no pose explains the agreeing points'

@@ -1,4 +1,4 @@
-"""How a calibrated camera sees: from pixels to rays, and from points in space to pixels."""
+"""The camera model: from pixels to rays, and from points in space to pixels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,37 +10,37 @@ import numpy as np
 
 from niom_ros.core.errors import UserError
 
-# How many coefficients each distortion model of CameraInfo may have, as far as OpenCV knows them.
-# 12 include four of a thin prism, 14 also two of a tilted sensor.
+# The numbers of coefficients that OpenCV accepts for each distortion model of CameraInfo. 12
+# include four for a thin prism, 14 also two for a tilted sensor.
 COEFFICIENTS = {
     'plumb_bob': (0, 4, 5),
     'rational_polynomial': (8, 12, 14),
     'equidistant': (4,),
-    '': (0,),  # what drivers of cameras without distortion send
+    '': (0,),  # sent by drivers of cameras without distortion
 }
-MAX_RAY_ERROR = 0.01  # pixels; a pixel that no ray reaches this closely shows nothing
+MAX_RAY_ERROR = 0.01  # pixels; if no ray comes this close, the pixel shows nothing
 
 
 class CameraError(UserError):
-    """A camera_info that cannot be used; the message says what to do."""
+    """A camera_info cannot be used; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class CameraModel:
-    """A calibrated camera, in pixels of the images that are received from it.
+    """A calibrated camera, in pixels of its images as received.
 
-    Rays and points are in the camera's optical frame: x to the right, y down, z ahead. As in
-    ROS's image_geometry this is the rectified camera's frame, also for images that are not
-    rectified, so that the pose of an object is the same from either image.
+    Rays and points are in the camera's optical frame: x to the right, y down, z forward. As
+    in image_geometry, this is the frame of the rectified camera, even for images that are not
+    rectified, so that the pose of an object is the same from both.
     """
 
     expected_size: tuple[int, int]  # width, height
     matrix: np.ndarray  # 3 x 3, from normalised coordinates to pixels
     distortion: np.ndarray  # the coefficients, as OpenCV orders them
-    fisheye: bool = False  # whether they are those of the equidistant model
+    fisheye: bool = False  # whether these belong to the equidistant model
     # 3 x 3, from the frame of the lens to the optical frame
     rectification: np.ndarray = field(default_factory=lambda: np.eye(3))
-    frame_id: str = ''  # of its images; empty: not known
+    frame_id: str = ''  # of its images; empty: unknown
 
     @classmethod
     def of_message(cls, info: Any, rectified: bool) -> 'CameraModel':
@@ -85,7 +85,7 @@ class CameraModel:
         )
 
     def check_image(self, width: int, height: int, frame_id: str) -> None:
-        """Refuse images that the calibration does not belong to."""
+        """Refuse images that do not fit the calibration."""
         names = {name.lstrip('/') for name in (self.frame_id, frame_id)} - {''}
         if len(names) > 1:
             raise CameraError(
@@ -112,15 +112,15 @@ class CameraModel:
         return np.where(visible[:, None], self._image(lens_rays), np.nan)
 
     def rays(self, image_points: np.ndarray) -> np.ndarray:
-        """Return the directions x / z, y / z in which N x 2 pixels look: the inverse of project.
+        """Return the rays x / z, y / z of N x 2 pixels: the inverse of project.
 
-        NaN for pixels that show nothing, as the black corners of some lenses.
+        NaN for pixels that show nothing, such as the black corners of some lenses.
         """
         image_points = np.asarray(image_points, np.float64)
         focal, centre = np.diag(self.matrix)[:2], self.matrix[:2, 2]
         lens_rays = (image_points - centre) / focal
-        # Newton's method. OpenCV's own stops after a few steps, which some versions do not let
-        # one change: at the edge of wide-angle images it is pixels off.
+        # Newton's method. OpenCV's own stops after a few iterations, which cannot be changed in
+        # some versions: at the edge of wide-angle images it is pixels off.
         for _ in range(20):
             offsets = image_points - self._image(lens_rays)
             unseen = ~(np.linalg.norm(offsets, axis=1) < MAX_RAY_ERROR)
@@ -136,15 +136,15 @@ class CameraModel:
         return np.where(unseen[:, None], np.nan, points[:, :2] / points[:, 2:])
 
     def slopes(self, rays: np.ndarray) -> np.ndarray:
-        """Return by how many pixels each of N rays moves per unit, as N x 2 x 2."""
+        """Return the derivative of pixels by rays at N rays, as N x 2 x 2."""
         return slopes(lambda moved: self.project(lifted(moved)), rays)
 
     @cached_property
     def reach(self) -> float:
-        """Return how far to a side the camera sees: the tangent of the angle from its axis.
+        """Return how far off its axis the camera sees, as the tangent of the angle.
 
-        Polynomials that describe a lens fold over somewhere beyond the edge of the image: points
-        further out would seem to move back into it.
+        The polynomials of a lens model fold back somewhere beyond the edge of the image: points
+        further out would move back into it.
         """
         tangents = np.tan(np.radians(np.linspace(0, 89.5, 360)))
         turns = np.radians(np.arange(0, 360, 45))
@@ -167,7 +167,7 @@ class CameraModel:
 
 
 class Calibration:
-    """The camera that a camera_info describes, computed once until that changes."""
+    """The camera that a camera_info describes, computed again only when it changes."""
 
     def __init__(self) -> None:
         self._source: tuple[Any, bool] | None = None
@@ -177,7 +177,7 @@ class Calibration:
     def camera_for(
         self, info: Any, rectified: bool, width: int, height: int, frame_id: str
     ) -> tuple[CameraModel | None, str]:
-        """Return the camera that took an image like this, or why it is not known."""
+        """Return the camera that took an image like this, or why it is unknown."""
         if self._source is None or self._source[0] is not info or self._source[1] != rectified:
             self._source, self._camera, self._problem = (info, rectified), None, ''
             try:
@@ -194,7 +194,7 @@ class Calibration:
 
 
 def as_matrix(info: Any, name: str, columns: int) -> np.ndarray:
-    """Return a matrix of camera_info with three rows."""
+    """Return a three-row matrix of camera_info."""
     values = np.asarray(getattr(info, name), np.float64).ravel()
     if len(values) != 3 * columns or not np.isfinite(values).all():
         raise CameraError(
@@ -232,7 +232,7 @@ def shown(values: np.ndarray, most: int = 20) -> str:
 
 
 def rotation(info: Any) -> np.ndarray:
-    """Return the rectification matrix of camera_info; one that was never set does nothing."""
+    """Return the rectification matrix of camera_info; the identity if it was never set."""
     matrix = as_matrix(info, 'r', 3)
     if not matrix.any():
         return np.eye(3)
@@ -257,7 +257,7 @@ def slopes(image: Callable[[np.ndarray], np.ndarray], rays: np.ndarray) -> np.nd
 
 
 def solve_2x2(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Solve N equations in two unknowns; infinite or NaN where there is no solution."""
+    """Solve N systems of two equations; infinite or NaN where there is no solution."""
     (a, b), (c, d) = np.moveaxis(matrices, 0, -1)
     x, y = vectors.T
     return np.column_stack([d * x - b * y, a * y - c * x]) / (a * d - b * c)[:, None]

@@ -1,4 +1,4 @@
-"""How many keypoints a full match may use so that its answer comes in time."""
+"""How many keypoints a full match may use to stay within max_latency."""
 
 from dataclasses import dataclass
 import math
@@ -10,7 +10,7 @@ class BudgetParameters:
 
     min_keypoints: int = 128  # with fewer, hardly anything is found
     step: int = 64  # keypoints; the reference is prepared separately for each number of them
-    target: float = 0.85  # of the time; between this and all of it the number stays as it is
+    target: float = 0.85  # share of max_latency; between this and 1, the number stays as it is
     max_cut: float = 0.6  # factor from one match to the next
     max_rise: float = 1.2
 
@@ -21,18 +21,17 @@ DEFAULTS = BudgetParameters()
 class KeypointBudget:
     """Learns from each full match how many keypoints the next may use.
 
-    A match takes a fixed time plus one that grows faster than its number of keypoints; both depend
-    on the machine and on its other load. So the number is not computed but corrected, quickly
-    down and slowly up.
+    A match takes a fixed time plus one that grows faster than linearly with the keypoints; both
+    depend on the machine and its load. So the number is adapted, quickly down and slowly up.
     """
 
     def __init__(self, most: int, parameters: BudgetParameters = DEFAULTS) -> None:
-        """Begin with all keypoints."""
+        """Start with all keypoints."""
         self._parameters = parameters
         self._most = most
         self._fewest = min(parameters.min_keypoints, most)
         self._wanted = float(most)
-        self.too_slow = ''  # why the time cannot be kept, if it cannot
+        self.too_slow = ''  # why max_latency cannot be kept, '' if it can
 
     def keypoints(self, max_latency: float) -> int | None:
         """Return how many to use next; None: all. A latency of 0 means no limit."""
@@ -44,7 +43,7 @@ class KeypointBudget:
         return max(self._fewest, int(self._wanted) // step * step)
 
     def took(self, seconds: float, max_latency: float) -> None:
-        """Note how long a match took that used as many keypoints as `keypoints` returned."""
+        """Adapt to how long a match with as many keypoints as `keypoints` returned took."""
         if not max_latency:
             return
         taken = self.keypoints(max_latency) or self._most
@@ -58,6 +57,6 @@ class KeypointBudget:
             cut = max(self._parameters.max_cut, max_latency / seconds)
             self._wanted = max(self._fewest, taken * cut)
         elif seconds < self._parameters.target * max_latency:
-            # As if the time grew with the square of the number: in fact it grows more slowly.
+            # A cautious estimate: the time grows more slowly than with the square of the number.
             rise = min(self._parameters.max_rise, math.sqrt(max_latency / max(seconds, 1e-3)))
             self._wanted = min(float(self._most), self._wanted * rise)

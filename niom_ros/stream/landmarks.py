@@ -16,7 +16,7 @@ from niom_ros.stream.camera import lifted
 
 @dataclass(frozen=True)
 class LandmarkParameters:
-    """How the matches around a landmark correct it.
+    """How nearby matches correct a landmark.
 
     The best values of those tried on synthetic reliefs and bent pictures, a real motorcycle seen
     from two sides, and faces of different people.
@@ -24,11 +24,11 @@ class LandmarkParameters:
 
     min_inliers: int = 4  # with fewer, the uncertainty of a homography is unknown
     nearest: int = 16  # matches that correct a landmark
-    neighbours: int = 6  # of a match, to which it is compared
+    neighbours: int = 6  # of a match that it is compared with
     min_agreeing: int = 2  # of those neighbours, for the match to be used
-    max_gradient: float = 0.3  # pixels by which offsets may change per pixel of distance
-    max_offset: float = 0.25  # of the matches' diagonal: a second such object is further away
-    correlation_length: float = 0.3  # of the matches' diagonal, over which offsets become unlike
+    max_gradient: float = 0.3  # how much offsets may change, in pixels per pixel
+    max_offset: float = 0.25  # share of the matches' diagonal; other objects are further away
+    correlation_length: float = 0.3  # share of the matches' diagonal
 
 
 DEFAULTS = LandmarkParameters()
@@ -57,7 +57,7 @@ class Field:
     offsets: np.ndarray  # N x 2, from there to where they were found
     noise: float  # variance of one match against its neighbours
     bend: float  # variance of what neighbours have in common: how far from flat the object is
-    reach: float  # distance over which that changes
+    reach: float  # correlation length of that, in pixels
 
 
 def place_landmarks(
@@ -70,7 +70,7 @@ def place_landmarks(
     reprojection_error: float,
     parameters: LandmarkParameters = DEFAULTS,
 ) -> tuple[PlacedLandmark, ...]:
-    """Return where landmarks of the reference are in the image; nothing if it was not found.
+    """Return where landmarks of the reference are in the image; empty if it was not found.
 
     'global' uses the homography alone, which is right for flat references; the further the matches
     deviate from it, the larger the deviation of the landmarks. 'local' follows the matches around
@@ -124,7 +124,7 @@ def place_landmarks(
 def same_side(
     homography: np.ndarray, known_points: np.ndarray, reference_points: np.ndarray
 ) -> np.ndarray:
-    """Tell which points are on the same side of the camera as points that it sees."""
+    """Tell which points are on the same side of the camera as points known to be visible."""
     depths = lifted(reference_points) @ homography[2]
     # A homography and its negative are the same, so only a change of sign counts.
     return depths * (lifted(known_points) @ homography[2]).sum() > 0
@@ -137,7 +137,7 @@ def offset_field(
     reprojection_error: float,
     parameters: LandmarkParameters = DEFAULTS,
 ) -> Field:
-    """Return what the matches say about how the object deviates from its homography."""
+    """Return how far the object deviates from its homography, according to the matches."""
     known_points = correspondences.reference_points
     seen = same_side(homography, known_points[inliers], known_points)
     predicted_points = warp_points(homography, known_points[seen].astype(np.float64))
@@ -179,7 +179,7 @@ def agreeing(
     distances, nearest = KDTree(predicted_points).query(predicted_points, neighbours + 1)
     differences = np.linalg.norm(offsets[nearest] - offsets[:, None], axis=2)
     alike = differences < reprojection_error + parameters.max_gradient * distances
-    return alike.sum(axis=1) - 1 >= parameters.min_agreeing  # each agrees with itself
+    return alike.sum(axis=1) - 1 >= parameters.min_agreeing  # without itself
 
 
 def corrected(
@@ -189,11 +189,11 @@ def corrected(
     reprojection_error: float,
     most: int = DEFAULTS.nearest,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return points corrected by the offsets of matches around them, and how uncertain they are.
+    """Return points corrected by the offsets of nearby matches, and their standard deviations.
 
-    This is kriging, also known as Gaussian process regression: the further away and the noisier
-    matches are, the less they count, and without any the homography alone decides. Matches that
-    agree with the homography as well as with their neighbours correct nothing.
+    This is kriging, also known as Gaussian process regression: distant and noisy matches count
+    less, and without any, the homography alone decides. Matches that agree with the homography
+    correct nothing.
     """
     count = min(len(field.offsets), most)
     distances, nearest = KDTree(field.predicted_points).query(image_points, count)
@@ -208,7 +208,7 @@ def corrected(
         total = shared + (field.noise / np.maximum(trust, 1e-3))[:, :, None] * np.eye(count)
         solved = np.linalg.solve(total, wanted)
         misfits = ((offsets - shared @ solved[:, :, :2]) ** 2).sum(axis=2)
-        # Matches that do not fit in with the others are trusted less and less (Geman-McClure).
+        # Matches that do not fit the others get less and less weight (Geman-McClure).
         trust = 1 / (1 + misfits / tolerance**2) ** 2
     weights = solved[:, :, 2]
     correction = np.einsum('lk,lkd->ld', weights, offsets)

@@ -12,11 +12,12 @@ from niom_ros.stream.camera import CameraModel
 
 @dataclass(frozen=True)
 class PoseParameters:
-    """When points are enough for a pose, and how much they say about which of two is right."""
+    """When points suffice for a pose, and how well they tell two possible poses apart."""
 
     min_points: int = 4
-    max_flatness: float = 1e-3  # width by length of a point set that counts as a line
-    # Matches share some of their errors, so more of them say no more about which pose is right.
+    max_flatness: float = 1e-3  # ratio of width to length up to which points count as a line
+    # Matches share some of their errors, so more than these add no information about which pose
+    # is right.
     independent_points: int = 10
 
 
@@ -25,7 +26,7 @@ DEFAULTS = PoseParameters()
 
 @dataclass(frozen=True)
 class Placement:
-    """A place in space: from the reference's own frame to the camera's optical frame."""
+    """A rigid transform from the frame of the reference to the optical frame of the camera."""
 
     rotation: np.ndarray  # 3 x 3
     translation: np.ndarray  # 3, in metres
@@ -33,16 +34,16 @@ class Placement:
 
 @dataclass(frozen=True)
 class Pose:
-    """Where the reference is and how certain that is.
+    """Where the reference is, and how certain that is.
 
-    The frame of the reference has its origin in the middle of the picture, x to the right, y down
-    and z into it: a picture that faces the camera straight is not rotated.
+    The origin of the reference is the centre of the picture, x to the right, y down, z into it: a
+    picture that faces the camera squarely is not rotated.
     """
 
     rotation: np.ndarray  # 3 x 3, from the reference's frame to the camera's optical frame
-    translation: np.ndarray  # 3, in metres: the middle of the picture
+    translation: np.ndarray  # 3, in metres: the centre of the picture
     covariance: np.ndarray  # 6 x 6: x, y, z, rotation about the x, y and z axis of the camera
-    error: float  # root mean square distance in pixels between the points and where they should be
+    error: float  # reprojection error: root mean square, in pixels
     ambiguity: float  # 0: the only explanation, 1: the alternative explains the points as well
     alternative: Placement | None = None
 
@@ -54,18 +55,18 @@ class Pose:
 
 @dataclass(frozen=True)
 class Sight:
-    """Points of the picture and the rays on which the camera sees them."""
+    """Points of the picture and the rays along which the camera sees them."""
 
-    plane_points: np.ndarray  # N x 3, in widths of the picture from its middle
+    plane_points: np.ndarray  # N x 3, from the centre of the picture, in widths of it
     rays: np.ndarray  # N x 2
     pixels_per_ray: np.ndarray  # N x 2 x 2
 
     def residuals(self, placement: Placement) -> np.ndarray:
-        """Return how far off a placement puts the points, in pixels: N x 2.
+        """Return the reprojection errors of a placement, in pixels: N x 2.
 
-        Differences between rays, times the pixels that a ray moves by there: for the few pixels
-        by which matches are off that is the distance in the distorted image, without computing
-        the distortion again in every step.
+        These are differences between rays times the pixels per ray there. For errors of a few
+        pixels that equals the distance in the distorted image, without computing the distortion
+        in every step.
         """
         points = self.plane_points @ placement.rotation.T + placement.translation
         with np.errstate(divide='ignore', invalid='ignore'):
@@ -73,7 +74,7 @@ class Sight:
         return np.einsum('nij,nj->ni', self.pixels_per_ray, offsets)
 
     def jacobian(self, placement: Placement) -> np.ndarray:
-        """Return by how many pixels the points move with the placement: 2 N x 6."""
+        """Return the derivative of the pixels by the placement: 2 N x 6."""
         turned = self.plane_points @ placement.rotation.T
         x, y, z = (turned + placement.translation).T
         zero = np.zeros_like(z)
@@ -86,7 +87,7 @@ class Sight:
         return np.concatenate([pixel_per_point, by_rotation], axis=2).reshape(-1, 6)
 
     def is_faced(self, placement: Placement) -> bool:
-        """Tell whether the camera has all points before it and looks at the picture's front."""
+        """Tell whether all points lie in front of the camera, which sees the picture's front."""
         depths = self.plane_points @ placement.rotation[2] + placement.translation[2]
         return bool((depths > 0).all() and placement.rotation[:, 2] @ placement.translation > 0)
 
@@ -101,7 +102,7 @@ def find_pose(
 ) -> Pose | None:
     """Return where the reference is, or None if its points do not determine that.
 
-    The points are N x 2 pixels that truly belong together, such as the inliers of a homography;
+    The points are N x 2 pixels that correspond, such as the inliers of a homography;
     `physical_width` is that of the whole picture in metres.
     """
     if not physical_width > 0:
@@ -116,7 +117,7 @@ def find_pose(
     ambiguity, alternative, covariance = 0.0, None, covariance_of(sight, best)
     if others:
         alternative = others[0]
-        # Errors below what matches can resolve count as equal.
+        # Errors below the resolution of matches count as equal.
         least = SHARED_ERROR * math.sqrt(2)
         ambiguity = max(error_of(sight, best), least) / max(error_of(sight, alternative), least)
         covariance = mixture(sight, best, alternative, ambiguity, parameters.independent_points)
@@ -140,7 +141,7 @@ def sight_of(
     camera: CameraModel,
     parameters: PoseParameters = DEFAULTS,
 ) -> Sight | None:
-    """Return what the camera sees of the picture, or None if that is too little for a pose."""
+    """Return what the camera sees of the picture, or None if it is too little for a pose."""
     reference_points = np.asarray(reference_points, np.float64)
     image_points = np.asarray(image_points, np.float64)
     if not (np.isfinite(reference_points).all() and np.isfinite(image_points).all()):
@@ -167,18 +168,18 @@ def in_widths(reference_points: np.ndarray, reference_size: tuple[int, int]) -> 
 
 
 def on_a_line(points: np.ndarray, max_flatness: float) -> bool:
-    """Tell whether points lie so nearly on a line that a pose would be meaningless."""
+    """Tell whether points lie so close to a line that a pose would be meaningless."""
     spreads = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
     return bool(spreads[1] <= max_flatness * spreads[0])
 
 
 def starts(sight: Sight) -> list[Placement]:
-    """Return the two placements that explain the points about equally well at first sight.
+    """Return the two placements that explain the points roughly equally well.
 
-    A small or distant picture looks almost the same when it is tilted the other way.
+    A small or distant picture looks almost the same when tilted the other way.
     """
-    # OpenCV misses a solution rotated by exactly half a turn, as for pictures that are upside
-    # down. So the picture is set upright first.
+    # OpenCV misses a solution rotated by exactly half a turn, as for pictures upside down. So
+    # the picture is rotated upright first.
     upright = cv2.Rodrigues(np.array([0, 0, roll_of(sight)]))[0]
     _, vectors, translations, _ = cv2.solvePnPGeneric(
         (sight.plane_points @ upright.T)[:, None],
@@ -195,14 +196,14 @@ def starts(sight: Sight) -> list[Placement]:
 
 
 def roll_of(sight: Sight) -> float:
-    """Return about how far the picture is rotated in the image, in radians."""
+    """Return roughly how far the picture is rotated in the image, in radians."""
     x, y = (sight.plane_points - sight.plane_points.mean(axis=0))[:, :2].T
     right, down = (sight.rays - sight.rays.mean(axis=0)).T
     return math.atan2(x @ down - y @ right, x @ right + y @ down)
 
 
 def refined(sight: Sight, start: Placement) -> Placement:
-    """Move a placement to where the sum of squared distances in pixels is smallest.
+    """Minimise the sum of squared reprojection errors, from a start.
 
     Levenberg-Marquardt: short steps downhill while long ones fail, long ones near the minimum.
     """
@@ -211,7 +212,7 @@ def refined(sight: Sight, start: Placement) -> Placement:
         residuals = sight.residuals(best).ravel()
         jacobian = sight.jacobian(best)
         information = jacobian.T @ jacobian
-        # The small constant keeps a direction in which nothing changes from being singular.
+        # The small constant avoids a singular matrix where a direction changes nothing.
         damped = information + damping * np.diag(np.diag(information) + 1e-9)
         step = -np.linalg.solve(damped, jacobian.T @ residuals)
         trial = moved(best, step)
@@ -233,7 +234,7 @@ def moved(placement: Placement, step: np.ndarray) -> Placement:
 
 
 def difference(placement: Placement, other: Placement) -> np.ndarray:
-    """Return the 6 numbers by which one placement must be moved to become the other."""
+    """Return the step of 6 numbers from one placement to the other."""
     turn = rotation_vector(other.rotation @ placement.rotation.T)
     return np.concatenate([other.translation - placement.translation, turn])
 
@@ -252,7 +253,7 @@ def rotation_vector(rotation: np.ndarray) -> np.ndarray:
 
 
 def distinct(placements: list[Placement]) -> list[Placement]:
-    """Leave out a placement that is the same as the one before it."""
+    """Return the placements without those equal to the one before."""
     return [
         placement
         for index, placement in enumerate(placements)
@@ -261,12 +262,12 @@ def distinct(placements: list[Placement]) -> list[Placement]:
 
 
 def error_of(sight: Sight, placement: Placement) -> float:
-    """Return the root mean square distance in pixels."""
+    """Return the root mean square reprojection error in pixels."""
     return float(np.sqrt((sight.residuals(placement) ** 2).sum(axis=1).mean()))
 
 
 def covariance_of(sight: Sight, placement: Placement) -> np.ndarray:
-    """Return how uncertain a placement is, 6 x 6, from its residuals."""
+    """Return the covariance of a placement (6 x 6), from its residuals."""
     jacobian, residuals = sight.jacobian(placement), sight.residuals(placement)
     variance = match_variance(residuals, 6)
     # No rotation is off by more than half a turn, even if the points do not constrain it.
@@ -284,9 +285,9 @@ def mixture(
 ) -> np.ndarray:
     """Return the covariance about a placement if the alternative may be the true one.
 
-    The ratio of the errors of N points to the power of 2 N is the odds for the alternative, if
-    the noise is normal and nothing else is known about it. So no threshold makes a pose ambiguous:
-    with a ratio of 1 both are equally probable, with 0.9 it is 1 to 8, with 0.8 1 to 87.
+    For normal noise of unknown strength, the odds of the alternative are the ratio of the errors
+    of N points to the power of 2 N. So there is no threshold for ambiguity: with a ratio of 1 both
+    are equally probable, with 0.9 the odds are 1 to 8, with 0.8 1 to 87.
     """
     odds = ambiguity ** (2 * min(len(sight.rays), independent_points))
     apart = difference(placement, alternative)

@@ -25,10 +25,10 @@ class Sighting:
 
 
 class Recollection:
-    """Says where to begin with the next image of a stream."""
+    """Remembers where to start in the next image of a stream."""
 
     def __init__(self) -> None:
-        """Begin without a memory."""
+        """Start without any memory."""
         self._prior: Prior | None = None  # of the last image in which a reference was found
         self._sighting: Sighting | None = None  # of the last image whose objects were detected
 
@@ -40,17 +40,17 @@ class Recollection:
         shape: tuple[int, ...],
         detection_interval: float,
     ) -> Prior | None:
-        """Return where to begin with an image: where the reference was, or was followed to.
+        """Return where to start in an image: where the reference was, or was tracked to.
 
-        Objects that were detected no longer ago than the interval, in seconds, are carried along
-        with a reference that was followed.
+        If it was tracked, objects detected within the last `detection_interval` seconds move along
+        with it.
         """
         prior = self._prior
         view = None if tracked is None else tracked.verdict.reference_to_image
         if prior is None or tracked is None or view is None:
             return prior
-        followed = [each.prepared for each in references if each.revision == tracked.revision]
-        if not any(reference is prior.reference for reference in followed):
+        known = [each.prepared for each in references if each.revision == tracked.revision]
+        if not any(reference is prior.reference for reference in known):
             return prior
         scene, seen = None, self._sighting
         if (
@@ -66,14 +66,14 @@ class Recollection:
         """Remember what was found in an image."""
         prior, analysis = answer.prior, answer.analysis
         if prior is None or analysis is None:
-            self._sighting = None  # perhaps it was wrong
+            self._sighting = None  # it may have been wrong
             return
         self._prior = prior
         if analysis.scene_was_detected:
             self._sighting = Sighting(
-                analysis.scene,
-                prior.reference,
-                prior.reference_to_image,
-                stamp,
-                analysis.image.shape,
+                scene=analysis.scene,
+                reference=prior.reference,
+                reference_to_image=prior.reference_to_image,
+                stamp=stamp,
+                shape=analysis.image.shape,
             )

@@ -1,4 +1,4 @@
-"""Images of cameras mounted at an angle, set upright for the networks and turned back again."""
+"""Rotating images of cameras mounted at an angle upright, and the results back again."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from niom_ros.semantics.scene import Scene
 
 @dataclass(frozen=True)
 class Rotation:
-    """A turn of received images, clockwise, that sets them upright."""
+    """A clockwise rotation that turns received images upright."""
 
     degrees: int  # 0, 90, 180 or 270
     width: int  # of the received image
@@ -36,25 +36,25 @@ class Rotation:
         }[self.degrees]
         return np.array([*rows, (0, 0, 1)], np.float64)
 
-    def received(self, outcome: Match) -> Match:
-        """Return what was found in the upright image in pixels of the received one.
+    def received(self, match: Match) -> Match:
+        """Return a match with the upright image in pixels of the received one.
 
-        Heat maps stay with the upright image: they are needed nowhere else.
+        Heat maps stay as they are: only the upright image needs them.
         """
         if not self.degrees:
-            return outcome
+            return match
         back = self.upright_to_received
-        matches, verdict = outcome.correspondences, outcome.verdict
-        points = warp_points(back, matches.image_points).astype(np.float32)
+        correspondences, verdict = match.correspondences, match.verdict
+        points = warp_points(back, correspondences.image_points).astype(np.float32)
         homography = verdict.reference_to_image
         if homography is not None:
             homography = back @ homography
             homography = homography / homography[2, 2]
         return replace(
-            outcome,
-            correspondences=replace(matches, image_points=points),
+            match,
+            correspondences=replace(correspondences, image_points=points),
             verdict=replace(verdict, reference_to_image=homography),
-            scene=self._turned(outcome.scene),
+            scene=self._turned(match.scene),
         )
 
     def _turned(self, scene: Scene) -> Scene:

@@ -1,7 +1,7 @@
-"""When to match in full, to follow, to correct and to forget: the schedule of a camera stream.
+"""When to match in full, track, correct and forget: the schedule of a camera stream.
 
-The node, `niom replay`, the benchmarks and Python programs all answer camera images through
-`Stream`. It knows nothing of ROS, threads or wall clocks.
+The node, `niom replay`, the benchmarks and Python programs all use `Stream`. It does not depend on
+ROS, threads or the wall clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from niom_ros.stream.rotation import Rotation
 from niom_ros.tracking.track import FullMatch, Tracked
 from niom_ros.tracking.tracker import Tracker
 
-FRAMES_KEPT = 8  # of those that were or will be matched in full; a track rests on one of the last
+FRAMES_KEPT = 8  # that were or will be matched in full; a track starts from one of the last
 SOMETHING_ELSE = 'something else is looked for, or in another way'
 TRACKING_FAILED = 'tracking failed'
 NOT_WEIGHTED = Weights(why_none='tracked')
@@ -38,11 +38,11 @@ NOT_WEIGHTED = Weights(why_none='tracked')
 
 @dataclass(frozen=True)
 class Sought:
-    """What is looked for, and how: a track of anything else is not followed."""
+    """What is looked for, and how; a track of anything else is given up."""
 
     revisions: tuple[int, ...]  # of the references
     limits: Limits
-    rotation: int  # degrees; turned, another place of the image looks like the one before
+    rotation: int  # degrees; after a rotation, the track would be at another place
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,22 @@ class Frame:
     options: StreamOptions = field(default_factory=StreamOptions)
     camera: CameraModel | None = None
     no_camera: str = NO_CAMERA  # why there is no camera, if there is none
-    tag: Any = None  # names the frame in Answer.matched_tag of later ones; None: its stamp does
+    tag: Any = None  # identifies the frame in Answer.matched_tag of later ones; None: its stamp
 
     @cached_property
     def rotation(self) -> Rotation:
-        """Return how the image is set upright."""
+        """Return the rotation that turns the image upright."""
         return Rotation(self.options.rotation, self.image.shape[1], self.image.shape[0])
 
     @cached_property
     def upright(self) -> np.ndarray:
-        """Return the image set upright."""
+        """Return the image upright."""
         return self.rotation.upright(self.image)
 
 
 @dataclass(frozen=True)
 class RefusedFrame:
-    """A frame that cannot be looked at: its answer is known from the start."""
+    """A frame that cannot be used, with its answer."""
 
     answer: Answer
     stamp: float
@@ -82,7 +82,7 @@ class RefusedFrame:
 class Waiting:
     """What is known about a frame that waits to be matched in full."""
 
-    begun: float  # when it was given to `follow`, in seconds of the clock
+    begun: float  # when `follow` got it, in seconds of the clock
     tracked: Tracked | None  # where its reference was tracked to
 
 
@@ -94,16 +94,16 @@ class MatchDeadline:
     most_seconds: float = 600.0  # for all of them together
 
     def after(self, now: float, references: int) -> float:
-        """Return when a full match that begins now should have ended."""
+        """Return the deadline of a full match that starts now."""
         return now + min(self.seconds * references, self.most_seconds)
 
 
 class Stream:
     """Answers the images of one camera: tracks what a full match found, and corrects the track.
 
-    One thread gives every frame to `follow`, in order, which takes milliseconds. A second one may
-    give those that `wants_match` asks for to `match`, which takes much longer; the newest is
-    enough, others may be left out. `answer` does both in one thread.
+    One thread passes every frame to `follow`, in order, which takes milliseconds. After each,
+    `wants_match` says whether a second thread should pass it to `match`, which takes much longer;
+    only the newest of these is needed. `answer` does both in one thread.
     """
 
     def __init__(
@@ -119,13 +119,13 @@ class Stream:
         deadline: MatchDeadline | None = None,
         report: Callable[[str], None] = lambda fault: None,
     ) -> None:
-        """Begin without knowing anything; references and options are those of `answer`.
+        """Start without any track; references and options are those of `answer`.
 
-        The clock measures how long full matches take. Each fault is reported, also if it costs no
-        answer.
+        The clock measures how long full matches take. `report` gets every fault, even one that
+        costs no answer.
         """
         self.matcher = matcher
-        self.wants_match = False  # whether the frame that was followed last is to be matched
+        self.wants_match = False  # whether the last frame given to `follow` should be matched
         self._references = tuple(
             KnownReference(prepared, revision)
             for revision, prepared in enumerate(references, start=1)
@@ -137,13 +137,13 @@ class Stream:
         self._clock = clock
         self._deadline = deadline or MatchDeadline()
         self._report = report
-        self._following = False  # whether the last frame was answered by following
+        self._following = False  # whether the last frame was answered by tracking
         self._sought: Sought | None = None  # what may be tracked; None: nothing
-        self._last_match = -math.inf  # stamp of the last frame that was to be matched
-        self._match_due = math.inf  # when the full match that is under way should have ended
-        self._memory = Lock()  # of the two below, which both threads use
-        self._tags: dict[float, Any] = {}  # of frames in which a track may have begun
-        self._waiting: dict[float, Waiting] = {}  # frames to be matched in full, by their stamps
+        self._last_match = -math.inf  # stamp of the last frame that should be matched
+        self._match_due = math.inf  # deadline of the full match under way
+        self._memory = Lock()  # guards the two below, which both threads use
+        self._tags: dict[float, Any] = {}  # by stamp, of frames in which a track may have started
+        self._waiting: dict[float, Waiting] = {}  # by stamp, frames to be matched in full
 
     @property
     def too_slow(self) -> str:
@@ -151,14 +151,14 @@ class Stream:
         return self._budget.too_slow
 
     def keypoints(self, max_latency: float) -> int | None:
-        """Return to how many keypoints max_latency limits full matches; None: it does not."""
+        """Return how many keypoints max_latency allows for full matches; None: no limit."""
         return self._budget.keypoints(max_latency)
 
     def answer(self, image: np.ndarray, stamp: float | None = None) -> Answer:
         """Return what is known about the next RGB image, taken at `stamp` in seconds.
 
-        Takes as long as a full match where one is due. Without stamps, images count from when
-        they are given.
+        Takes as long as a full match when one is due. Without a stamp, the image is taken to be
+        as old as this call.
         """
         return self.answer_frame(self.frame(image, stamp))
 
@@ -171,7 +171,7 @@ class Stream:
         return Frame(image, stamp, self._references, self._options)
 
     def answer_frame(self, frame: Frame | RefusedFrame) -> Answer:
-        """Follow and, where that is due, match in full: all in the calling thread."""
+        """Track and, when due, match in full, all in the calling thread."""
         followed = self.follow(frame)
         if followed is not None and (followed.found or not self.wants_match):
             if self.wants_match:
@@ -182,14 +182,14 @@ class Stream:
     # Every frame
 
     def follow(self, frame: Frame | RefusedFrame) -> Answer | None:
-        """Say where the reference is by tracking it; None: only a full match can tell.
+        """Return where the reference was tracked to; None: only a full match can tell.
 
         The first frame in which it is lost is answered as well, so that a loss shows at once.
         """
         begun = self._clock()
         sought = sought_in(frame) if frame.options.tracking else None
         if sought != self._sought:
-            # In this order: a track that begins just now is forgotten here or by `match`.
+            # In this order, so that a track that starts just now is forgotten here or by `match`.
             self._sought = sought
             self.forget(SOMETHING_ELSE)
         self.wants_match = False
@@ -217,32 +217,32 @@ class Stream:
         return answer
 
     def forget(self, why: str) -> None:
-        """Give up what is tracked, for example because something else is looked for."""
+        """Give up the track, for example because something else is looked for."""
         self._tracker.forget(why)
         with self._memory:
             self._tags.clear()
 
     def _track(self, frame: Frame | RefusedFrame) -> tuple[Tracked | None, Any]:
-        """Return where the tracker has the reference, and the tag of the full match behind it."""
+        """Return where the reference was tracked to, and the tag of the full match behind it."""
         if isinstance(frame, RefusedFrame):
             return None, None
         tracked = self._tracker.follow(frame.upright, frame.stamp)
-        known = any(named.revision == tracked.revision for named in frame.references)
+        current = any(known.revision == tracked.revision for known in frame.references)
         with self._memory:
             tag = self._tags.get(tracked.matched_stamp)
-        if not known or (tracked.found and tag is None):
+        if not current or (tracked.found and tag is None):
             return None, None  # the track is being forgotten just now
         return tracked, tag
 
     def _followed(
         self, frame: Frame | RefusedFrame, tracked: Tracked | None, begun: float
     ) -> Answer:
-        """Return what tracking says about a frame."""
+        """Return the answer to a frame by tracking."""
         if isinstance(frame, RefusedFrame):
             return frame.answer
         if tracked is None:
             return no_answer(Status.FEW_MATCHES, 'no longer tracked: it is looked for again')
-        named = next(named for named in frame.references if named.revision == tracked.revision)
+        known = next(known for known in frame.references if known.revision == tracked.revision)
         match = Match(
             tracked.verdict,
             tracked.correspondences,
@@ -251,7 +251,7 @@ class Stream:
             image_weights=NOT_WEIGHTED,
         )
         return answer_about(
-            named,
+            known,
             match,
             frame.upright,
             frame.rotation,
@@ -261,7 +261,7 @@ class Stream:
         )
 
     def _why_stuck(self) -> str:
-        """Say that the full match under way does not end, '' if it may still."""
+        """Say that the full match under way is stuck, '' if it is within its deadline."""
         late = self._clock() - self._match_due
         if late <= 0:
             return ''
@@ -277,7 +277,7 @@ class Stream:
     ) -> Answer:
         """Match a frame in full and correct the track.
 
-        `tell` gets the answer first: the tracker takes a moment to catch up with the camera.
+        `tell` gets the answer first, because the tracker takes a moment to catch up.
         """
         if isinstance(frame, RefusedFrame):
             tell(frame.answer)
@@ -319,7 +319,8 @@ class Stream:
             return self._fault(error)
         finally:
             self._match_due = math.inf
-        if answer.analysis is not None and not answer.analysis.has_edges:  # else not by keypoints
+        # With edges, it was not matched by keypoints alone.
+        if answer.analysis is not None and not answer.analysis.has_edges:
             self._budget.took(self._clock() - waiting.begun, options.max_latency)
         self._recollection.note(answer, frame.stamp)
         return answer
@@ -329,8 +330,8 @@ class Stream:
         sought = sought_in(frame)
         if sought != self._sought:
             return
-        named = answer.reference
-        if not answer.found or named is None:
+        known = answer.reference
+        if not answer.found or known is None:
             self._tracker.not_found(frame.stamp)
             return
         with self._memory:
@@ -342,12 +343,12 @@ class Stream:
                 image=frame.upright,
                 verdict=answer.upright.verdict,
                 correspondences=answer.upright.correspondences,
-                reference_box=named.prepared.box,
-                counting_area=named.prepared.counting_area,
-                revision=named.revision,
+                reference_box=known.prepared.box,
+                counting_area=known.prepared.counting_area,
+                revision=known.revision,
             )
         )
-        if sought != self._sought:  # it was changed meanwhile
+        if sought != self._sought:  # changed meanwhile
             self.forget(SOMETHING_ELSE)
 
     def _fault(self, error: BaseException) -> Answer:
@@ -359,12 +360,12 @@ class Stream:
 
 def sought_in(frame: Frame | RefusedFrame) -> Sought:
     """Return what is looked for in a frame, and how."""
-    revisions = tuple(named.revision for named in frame.references)
+    revisions = tuple(known.revision for known in frame.references)
     return Sought(revisions, frame.options.matching.limits, frame.options.rotation)
 
 
 def remember(kept: dict[float, Any], stamp: float, what: Any) -> None:
-    """Keep something about a frame, and forget the oldest of too many."""
+    """Keep something about a frame, and drop the oldest beyond FRAMES_KEPT."""
     kept[stamp] = what
     for old in sorted(kept)[:-FRAMES_KEPT]:
         del kept[old]

@@ -1,1 +1,1 @@
-"""Networks that find keypoints, each a plug-in."""
+"""Keypoint extractors, each a plug-in."""

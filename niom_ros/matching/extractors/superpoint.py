@@ -1,4 +1,4 @@
-"""SuperPoint: what the paper uses; its weights are for non-commercial use only."""
+"""SuperPoint, as in the paper; its weights are for non-commercial use only."""
 
 import torch
 

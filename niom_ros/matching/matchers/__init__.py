@@ -1,1 +1,1 @@
-"""What matches keypoints, each a plug-in."""
+"""Keypoint matchers, each a plug-in."""

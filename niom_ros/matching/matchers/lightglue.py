@@ -1,4 +1,4 @@
-"""LightGlue: a network that matches, with weights for each extractor. The default."""
+"""LightGlue: a matching network, with weights for each extractor. The default."""
 
 from dataclasses import replace
 
@@ -6,11 +6,11 @@ import torch
 
 from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.matching.features import extractor_plugin, Features
-from niom_ros.matching.matches import MatcherPlugin, Matches
+from niom_ros.matching.keypoint_matcher import KeypointMatches, MatcherPlugin
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.lightglue import best_pairs, LightGlue, OneSide, rearranged
 
-LEAST_PROSPECT = 1e-4  # of a point to have a partner, below which pruning drops it
+LEAST_PROSPECT = 1e-4  # probability of a partner below which pruning drops a point
 
 
 class LightGlueMatcher:
@@ -36,27 +36,27 @@ class LightGlueMatcher:
 
     @torch.no_grad()
     def project(self, features: Features) -> Features:
-        """Return features with descriptors as LightGlue's first layer makes them."""
+        """Return features with their descriptors after LightGlue's first layer."""
         descriptors = features.descriptors.float()
-        if not len(features):  # of an image so small that the extractor never saw it
+        if not len(features):  # the image was too small for the extractor
             descriptors = descriptors.new_empty(0, self._input_width)
         descriptors = self._model.input_proj(descriptors)
         return replace(features, descriptors=descriptors)
 
     @torch.no_grad()
     def prepare(self, projected: Features) -> OneSide:
-        """Return the features as far as LightGlue comes without those of the other image."""
+        """Compute what LightGlue needs of one image alone."""
         with self._precision():
             return self._model.look(
                 projected.descriptors, projected.keypoints, (projected.width, projected.height)
             )
 
     @torch.no_grad()
-    def match(self, reference: OneSide, image: OneSide, score_threshold: float) -> Matches:
-        """Return which features belong together and score more than the threshold."""
+    def match(self, reference: OneSide, image: OneSide, score_threshold: float) -> KeypointMatches:
+        """Return the pairs of features that score above the threshold."""
         with self._precision():
             assignment = self._model(reference, image)
-        return Matches.sorted(*best_pairs(assignment, score_threshold))
+        return KeypointMatches.sorted(*best_pairs(assignment, score_threshold))
 
     def _precision(self) -> torch.autocast:
         return torch.autocast('cuda', torch.float16, enabled=self._half)

@@ -1,4 +1,4 @@
-"""SuperGlue: what the paper uses; its weights are for non-commercial use only."""
+"""SuperGlue, as in the paper; its weights are for non-commercial use only."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 
 from niom_ros.core.settings import Settings
 from niom_ros.matching.features import Features
-from niom_ros.matching.matches import MatcherPlugin, Matches
+from niom_ros.matching.keypoint_matcher import KeypointMatches, MatcherPlugin
 from niom_ros.models.store import ModelStore
 from niom_ros.models.table import models_named
 from niom_ros.networks.superglue import mutual_matches, SuperGlue
@@ -22,20 +22,22 @@ class SuperGlueMatcher:
         self._model = model.eval().to(device)
 
     def project(self, features: Features) -> Features:
-        """Return the features as they are: SuperGlue has no such layer."""
+        """Return the features unchanged: SuperGlue has no such layer."""
         return features
 
     def prepare(self, projected: Features) -> Features:
-        """Return the features as they are."""
+        """Return the features unchanged."""
         return projected
 
     @torch.no_grad()
-    def match(self, reference: Features, image: Features, score_threshold: float) -> Matches:
-        """Return which features belong together and score more than the threshold."""
+    def match(
+        self, reference: Features, image: Features, score_threshold: float
+    ) -> KeypointMatches:
+        """Return the pairs of features that score above the threshold."""
         sides: list[Any] = []
         for side in (reference, image):
             sides += [side.keypoints, side.scores, side.descriptors, (side.width, side.height)]
-        return Matches.sorted(*mutual_matches(self._model(*sides), score_threshold))
+        return KeypointMatches.sorted(*mutual_matches(self._model(*sides), score_threshold))
 
 
 PLUGIN = MatcherPlugin(

@@ -1,4 +1,4 @@
-"""Finding a drawing by its ink: its strokes are laid along the edges of the image."""
+"""Finding a drawing by its ink: its strokes are aligned with the edges of the image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,20 +18,20 @@ from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
-from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search, StrategyPlugin
+from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
 
 
 @dataclass(frozen=True)
 class InkParameters:
-    """Where a drawing may be found by its ink, and what is told of it."""
+    """When an alignment of ink is accepted, and how much of it is reported."""
 
-    narrowest: int = 64  # pixels of edges across an image: in a strip, something always fits
-    most_points: int = 400  # of a drawing that are reported: enough to see where it lies
-    # In deviations of the edges from their mean: the least of 131 drawings that `niom eval sketch`
-    # finds has 0.89; on walls and noise, where the best view means nothing, none has more than
-    # 0.7.
+    narrowest: int = 64  # pixels of the edge map: in a narrow strip, something always fits
+    most_points: int = 400  # reported as correspondences: enough to show where it lies
+    # In standard deviations above the mean edge strength. The lowest of the 131 drawings that
+    # `niom eval sketch` finds has 0.89; on walls and noise, where the best view means nothing,
+    # none exceeds 0.7.
     least_on_edges: float = 0.75
-    most_uncertain: float = 0.018  # of the longer side of the image, mean of the corners
+    most_uncertain: float = 0.018  # share of the longer side of the image, mean of the corners
 
 
 DEFAULTS = InkParameters()
@@ -40,15 +40,15 @@ WHAT_AGREES = 'points of the drawing lie on edges'
 
 @dataclass(frozen=True)
 class InkChecks(Checks):
-    """What was measured of a view of a drawing; see drawings/tracing.py."""
+    """Measurements of a view of a drawing; see drawings/tracing.py."""
 
-    ink_on_edges: float  # deviations from the mean strength of edges
-    sharpness: float  # how much is gained when blurred edges become sharp
+    ink_on_edges: float  # standard deviations above the mean edge strength
+    sharpness: float  # gain when blurred edges become sharp
     size: float  # of the outline, relative to the image
     corner_uncertainty: float  # the deviation of the corners, relative to the image
 
     def implausibility(self) -> str:
-        """Say why ink does not lie like this where the drawing is; '': it does."""
+        """Say why ink would not lie like this on the right place; '': it would."""
         if self.ink_on_edges < DEFAULTS.least_on_edges:
             return 'the ink lies on edges that hardly differ from the rest of the image'
         if self.corner_uncertainty > DEFAULTS.most_uncertain:
@@ -60,28 +60,31 @@ class InkChecks(Checks):
 
 
 class Ink:
-    """Lays the strokes of a drawing along edges: matches find a copy of it, ink what it shows."""
+    """Aligns the strokes of a drawing with edges.
+
+    Keypoints find a copy of the drawing; ink finds the object that it shows.
+    """
 
     name: ClassVar[str] = 'ink'
     rank: ClassVar[int] = 200
 
     def __init__(self, perception: Perception) -> None:
-        """Need nothing but the calibration: an image knows its edges."""
+        """Load the calibration; the edges come with the image."""
         self.calibration = calibration_of(INK)
 
     def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
-        """Return that nothing is weighted; it is for drawings alone."""
-        return ('none',) if shall_be_sought_by_ink(reference, options) else ()
+        """Apply to drawings only, without weights."""
+        return ('none',) if searches_by_ink(reference, options) else ()
 
     def replaces(self, earlier: Match, later: Match) -> bool:
-        """Tell whether it is at least as sure."""
-        return is_at_least_as_sure(earlier, later)
+        """Tell whether the later match is at least as confident."""
+        return agrees_at_least_as_well(earlier, later)
 
     def find(self, search: Search) -> Match | None:
-        """Find a drawing by laying its ink along the edges of an image.
+        """Find a drawing by aligning its ink with the edges of an image.
 
-        First close to where it was; everywhere if it is not found there, and now and then anyway,
-        so that a wrong view does not stay.
+        First near its last position; everywhere if it is not found there, and now and then
+        anyway, so that a wrong view does not persist.
         """
         reference, image, prior = search.reference, search.image, search.own_prior
         strokes = reference.strokes
@@ -97,7 +100,7 @@ class Ink:
                 traced = trace_near(strokes, corners, edges, prior.reference_to_image)
             match = judged(search, strokes, traced, self.calibration)
             found = match.reference_to_image
-            # Far from there it may be the best view on the way, not the best of all.
+            # A view far from the last one may be a local optimum.
             if found is not None and prior.is_close_to(found):
                 return replace(match, locked=prior.locked + 1)
         with image.times.timed('trace'):
@@ -105,17 +108,18 @@ class Ink:
         return judged(search, strokes, traced, self.calibration)
 
 
-def shall_be_sought_by_ink(reference: PreparedReference, options: Options) -> bool:
-    """Tell whether a reference is a drawing with enough ink, and the options allow to use it."""
+def searches_by_ink(reference: PreparedReference, options: Options) -> bool:
+    """Tell whether a reference is a drawing with enough ink, and the options allow its use."""
     return reference.strokes is not None and options.drawing_search != 'matches'
 
 
 def judged(
     search: Search, strokes: Strokes, traced: Traced, calibration: Calibration | None
 ) -> Match:
-    """Say whether a view in which ink lies on edges is to be believed."""
+    """Decide whether to accept a view in which ink lies on edges."""
     image, box = search.image, search.reference.box
-    # Any first part of the strokes is a fair sample of them; best first, as matches are.
+    # The stroke points are shuffled, so the first ones are a fair sample. Best first, as in
+    # other correspondences.
     shown = np.argsort(-traced.strength[: DEFAULTS.most_points], kind='stable')
     correspondences = Correspondences(
         strokes.points[shown], traced.image_points[shown], traced.strength[shown]
@@ -139,7 +143,7 @@ def judged(
 
 
 def with_ink(checks: Checks, traced: Traced, image: ImageAnalysis) -> InkChecks:
-    """Return the checks of a view with what its ink adds, which knows the corners better."""
+    """Add the checks of the ink, whose deviation of the corners is the better estimate."""
     of_ink = traced.checks
     longer_side = max(image.image.shape[:2])
     numbers = checks.as_dict() | of_ink

@@ -1,4 +1,4 @@
-"""Laying a drawing whose label is known onto the object of the image that it is paired with."""
+"""Placing a labelled drawing on the object of the image that it is paired with."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,38 +14,38 @@ from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
-from niom_ros.matching.strategies.ink import judged, shall_be_sought_by_ink
+from niom_ros.matching.strategies.ink import judged, searches_by_ink
 from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
 from niom_ros.semantics.heat_maps import Area
 
 
 class OnObject:
-    """Says which points belong together, but never that the drawing was found.
+    """Returns corresponding points, but never claims that the drawing was found.
 
-    Another object of the kind has other lines: most of these lie on edges where the drawing is
-    laid onto something small and full of texture, which is no answer at all. On the object they
-    say which points belong together, but whether to believe in a view was learnt from views that
-    are better than all others.
+    Another object of the same kind has different lines. A search of the whole image would put most
+    of the ink on edges of something small and full of texture, which is useless. Placed on the
+    paired object, the ink does give corresponding points, but no confidence: that was calibrated
+    on the best view of a whole image.
     """
 
     name: ClassVar[str] = 'on_object'
     rank: ClassVar[int] = 300
 
     def __init__(self, perception: Perception) -> None:
-        """Need nothing but the calibration: an image knows its edges and objects."""
+        """Load the calibration; edges and objects come with the image."""
         self.calibration = calibration_of(INK)
 
     def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
-        """Return that nothing is weighted; it is for labelled drawings alone."""
+        """Apply to labelled drawings only, without weights."""
         labelled = any(seen.label for seen in reference.scene.objects)
-        return ('none',) if labelled and shall_be_sought_by_ink(reference, options) else ()
+        return ('none',) if labelled and searches_by_ink(reference, options) else ()
 
     def replaces(self, earlier: Match, later: Match) -> bool:
-        """Tell whether there is such an object: its points say more than those of no view."""
+        """Tell whether there is such an object: its points say more than a failed search."""
         return bool(later.paired.pairs)
 
     def find(self, search: Search) -> Match | None:
-        """Lay the drawing onto the object that it is paired with."""
+        """Place the drawing on the object that it is paired with."""
         reference, image = search.reference, search.image
         if reference.strokes is None:
             return None
@@ -80,7 +80,7 @@ class OnObject:
 
 
 def fitting(area: Area, other: Area) -> np.ndarray:
-    """Return the 3 x 3 matrix that moves and stretches a rectangle so that it is another."""
+    """Return the 3 x 3 matrix that moves and scales one rectangle onto another."""
     across, down = other.width / area.width, other.height / area.height
     return np.array(
         [

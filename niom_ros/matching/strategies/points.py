@@ -1,4 +1,4 @@
-"""Finding a reference by its keypoints, weighted by what the objects are, or not at all."""
+"""Finding a reference by its keypoints, weighted by the objects they are on, or unweighted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,70 +16,70 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Features
 from niom_ros.matching.geometry import in_front, locate, Status
 from niom_ros.matching.image_analysis import ImageAnalysis
+from niom_ros.matching.keypoint_matcher import PreparedFeatures
 from niom_ros.matching.match import Match
-from niom_ros.matching.matches import Side
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
-from niom_ros.matching.strategies.ink import shall_be_sought_by_ink
-from niom_ros.matching.strategies.strategy import is_at_least_as_sure, Search, StrategyPlugin
-from niom_ros.matching.weighting import AUTO, NONE, SEW, weighted, weights_for, WeightsOfBoth
+from niom_ros.matching.strategies.ink import searches_by_ink
+from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
+from niom_ros.matching.weighting import AUTO, NONE, SEW, weighted, WeightPair, weights_for
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 
 
 @dataclass(frozen=True)
-class CloserLookParameters:
-    """Where to look, and how closely, when it is known about where the reference is."""
+class NearbyParameters:
+    """Which part of the image to search when it is roughly known where the reference is."""
 
-    margin: float = 0.1  # of an expected outline's width and height, around it
+    margin: float = 0.1  # around the expected outline, share of its width and height
     least_margin: float = 16.0  # pixels
-    smallest_part: int = 64  # pixels in each direction: in less there is hardly anything to match
-    largest_part: float = 0.8  # of the image: more than that is as good as all
-    keypoint_steps: tuple[float, ...] = (0.125, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the most
+    smallest_part: int = 64  # pixels in each direction: a smaller part has too little to match
+    largest_part: float = 0.8  # share of the image; above this, the whole image is searched
+    keypoint_steps: tuple[float, ...] = (0.125, 0.25, 0.375, 0.5, 0.75, 1.0)  # share of the most
     fewest_keypoints: int = 256  # worth matching
 
 
-DEFAULTS = CloserLookParameters()
+DEFAULTS = NearbyParameters()
 
 
 class Points:
-    """Matches keypoints, and believes the homography that enough of them agree with.
+    """Matches keypoints, and accepts the homography if enough of them agree with it.
 
-    Weights cost matches where both sides show the same object, and help where they are only
-    alike: so 'auto' weights nothing first, and tries again with weights if that finds nothing.
+    Weights cost matches where both images show the same object, and help where the objects are
+    only similar: so 'auto' tries without weights first, and with weights if that fails.
     """
 
     name: ClassVar[str] = 'points'
     rank: ClassVar[int] = 100
 
     def __init__(self, perception: Perception) -> None:
-        """Take the networks."""
+        """Use these networks."""
         self.calibration = calibration_of(perception.method)
         self._perception = perception
         self._matcher = perception.keypoint_matcher
 
     def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
-        """Return what to try: a drawing is sought by its ink before any weights help it."""
+        """Return the kinds to try; for a drawing, ink is tried instead of weights."""
         kind = options.weighting.kind
-        if not shall_be_sought_by_ink(reference, options):
+        if not searches_by_ink(reference, options):
             return (NONE, SEW) if kind == AUTO else (kind,)
         if options.drawing_search == 'ink':
             return ()
         return (NONE,) if kind == AUTO else (kind,)
 
     def replaces(self, earlier: Match, later: Match) -> bool:
-        """Tell whether it is at least as sure."""
-        return is_at_least_as_sure(earlier, later)
+        """Tell whether the later match is at least as confident."""
+        return agrees_at_least_as_well(earlier, later)
 
     def find(self, search: Search) -> Match | None:
-        """Match keypoints; where the reference was followed to first, if that is known."""
+        """Match keypoints; first where the reference was tracked to, if that is known."""
         return self._find_nearby(search) or self._find_in(search, search.image)
 
     def _find_nearby(self, search: Search) -> Match | None:
-        """Find a reference around where it was followed to; None: not found there.
+        """Find a reference around where it was tracked to; None: not found there.
 
-        Less of the image is looked at, but that more closely. Now and then the whole image has
-        its turn anyway.
+        A smaller part of the image is searched, at a higher resolution. Now and then the whole
+        image is searched anyway.
         """
         prior, image = search.own_prior, search.image
         if prior is None or not prior.followed or not prior.is_fresh or not search.only_reference:
@@ -89,10 +89,10 @@ class Points:
             return None
         most = image.most_keypoints or self._perception.settings.max_keypoints
         share = math.sqrt(part.area / image.whole.area)
-        match = self._find_in(search, image.closer(part, keypoint_step(most, most * share)))
+        match = self._find_in(search, image.of_part(part, keypoint_step(most, most * share)))
         found = match.reference_to_image
         if found is None or not prior.is_close_to(found):
-            return None  # one of the two is wrong: the whole image tells which
+            return None  # one of the two is wrong: search the whole image
         return replace(match, locked=prior.locked + 1)
 
     def _find_in(self, search: Search, image: ImageAnalysis) -> Match:
@@ -116,15 +116,17 @@ class Points:
             )
             nothing = Match.without_matches(Status.NO_KEYPOINTS, message)
             return replace(nothing, image_keypoints=len(features))
-        heated = scene.at(features.keypoints + features.keypoints.new_tensor(image.place))
-        weights = weights_for(reference.scene, heated, paired, weighting)
+        scene_at_keypoints = scene.at(
+            features.keypoints + features.keypoints.new_tensor(image.place)
+        )
+        weights = weights_for(reference.scene, scene_at_keypoints, paired, weighting)
         tried_without = search.earlier.approach == replace(search.approach, weighting=NONE)
-        if tried_without and weights.of_image.values is None:  # it would be the same again
+        if tried_without and weights.of_image.values is None:  # would give the same result
             return replace(
                 search.earlier, scene=scene, paired=paired, image_weights=weights.of_image
             )
         with image.times.timed('match'):
-            correspondences = self._matched(
+            correspondences = self._match_keypoints(
                 reference, features, weights, weighting, options.limits.score_threshold
             ).moved_in_image(*image.place)
         with image.times.timed('verify'):
@@ -142,52 +144,54 @@ class Points:
             image_keypoints=len(features),
             scene=scene,
             paired=paired,
-            weighting=weighting.kind if weights.act else NONE,
+            weighting=weighting.kind if weights.apply else NONE,
             reference_weights=weights.of_reference,
             image_weights=weights.of_image,
         )
 
-    def _matched(
+    def _match_keypoints(
         self,
         reference: PreparedReference,
         image: Features,
-        weights: WeightsOfBoth,
+        weights: WeightPair,
         weighting: Weighting,
         score_threshold: float,
     ) -> Correspondences:
-        """Return which keypoints belong together."""
+        """Return the corresponding keypoints."""
         if not len(reference.features) or not len(image):
             return Correspondences.none()
         of_reference, of_image = weights.of_reference, weights.of_image
-        # The weights of a reference follow from which of its objects count, and from how.
+        # The weights of a reference depend only on the objects used and the kind of weighting.
         matches = self._matcher.match(
-            reference.sides.once(
+            reference.prepared_features.get(
                 (of_reference.objects, weighting) if of_reference.values is not None else None,
-                lambda: self._side(reference.features, of_reference.values, weighting.stage),
+                lambda: self._prepare(reference.features, of_reference.values, weighting.stage),
             ),
-            self._side(image, of_image.values, weighting.stage),
+            self._prepare(image, of_image.values, weighting.stage),
             score_threshold,
         )
         return Correspondences(
             reference_points=reference.features.keypoints[matches.reference_index].cpu().numpy(),
             image_points=image.keypoints[matches.image_index].cpu().numpy(),
             scores=matches.scores.cpu().numpy(),
-            reference_weights=chosen(of_reference.values, matches.reference_index),
-            image_weights=chosen(of_image.values, matches.image_index),
+            reference_weights=weights_at(of_reference.values, matches.reference_index),
+            image_weights=weights_at(of_image.values, matches.image_index),
         )
 
-    def _side(self, features: Features, weights: torch.Tensor | None, stage: str) -> Side:
-        """Return what the keypoint matcher makes of one side, weighted at some stage."""
+    def _prepare(
+        self, features: Features, weights: torch.Tensor | None, stage: str
+    ) -> PreparedFeatures:
+        """Prepare features for the keypoint matcher, weighted before or after its first layer."""
         if weights is not None and stage == 'before':
-            features = times(features, weights)
+            features = with_weights(features, weights)
         projected = self._matcher.project(features)
         if weights is not None and stage == 'after':
-            projected = times(projected, weights)
+            projected = with_weights(projected, weights)
         return self._matcher.prepare(projected)
 
 
 def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | None:
-    """Return the part of an image around a reference; None: there is hardly any, or no less."""
+    """Return the part of an image around a reference; None: it is too small, or almost all."""
     if not in_front(reference_to_image, box):
         return None
     corners = warp_points(reference_to_image, box.corners())
@@ -203,18 +207,18 @@ def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | N
 
 
 def keypoint_step(most: int, wanted: float) -> int:
-    """Return how many of at most so many keypoints to take: a few sizes are prepared for."""
+    """Return the number of keypoints to use, rounded up to one of a few, which are cached."""
     steps = (round(most * step) for step in DEFAULTS.keypoint_steps)
     least = max(wanted, DEFAULTS.fewest_keypoints)
     return next((step for step in steps if step >= least), most)
 
 
-def times(features: Features, weights: torch.Tensor) -> Features:
-    """Return features with their descriptors multiplied with the weights."""
+def with_weights(features: Features, weights: torch.Tensor) -> Features:
+    """Return features with their descriptors multiplied by the weights."""
     return replace(features, descriptors=weighted(features.descriptors, weights))
 
 
-def chosen(weights: torch.Tensor | None, index: torch.Tensor) -> np.ndarray | None:
+def weights_at(weights: torch.Tensor | None, index: torch.Tensor) -> np.ndarray | None:
     """Return the weights of the matched keypoints."""
     return None if weights is None else weights[index].float().cpu().numpy()
 

@@ -6,7 +6,7 @@ from niom_ros.matching.strategies.strategy import Strategy, StrategyPlugin
 
 
 def load_strategies(perception: Perception) -> dict[str, Strategy]:
-    """Load the strategies; they come in the order in which they are asked."""
+    """Load the strategies; the result is in the order in which they are tried."""
     loaded = {name: load(name, perception) for name in perception.settings.strategies}
     return dict(sorted(loaded.items(), key=lambda item: item[1].rank))
 

@@ -1,4 +1,4 @@
-"""What a strategy is: the contract between the matcher and each way to find a reference."""
+"""What a strategy is: the interface between the matcher and each way to find a reference."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from niom_ros.models.store import ModelStore
 
 @dataclass(frozen=True)
 class Search:
-    """What a strategy is asked: to find a reference in an image."""
+    """What a strategy gets: a reference to find in an image."""
 
     reference: PreparedReference
     image: ImageAnalysis
     options: Options
-    approach: Approach  # this strategy, and the kind of weighting that it shall try
+    approach: Approach  # this strategy, and the kind of weighting to try
     prior: Prior | None = None  # of this reference, however it was found
-    earlier: Match = NOT_TRIED  # the best of the approaches before: none found it
-    only_reference: bool = True  # whether no other one is sought in this image
+    earlier: Match = NOT_TRIED  # the best of the earlier approaches, all of which failed
+    only_reference: bool = True  # whether no other reference is searched in this image
 
     @property
     def own_prior(self) -> Prior | None:
-        """Return the prior if it came of this very approach."""
+        """Return the prior if this approach found it."""
         if self.prior is None or self.prior.approach != self.approach:
             return None
         return self.prior
@@ -37,29 +37,29 @@ class Search:
 
 @runtime_checkable
 class Strategy(Protocol):
-    """A way to find references. Made once, with the networks; used from several threads.
+    """A way to find references. Loaded once, with the networks; used from several threads.
 
-    Strategies are asked in the order of their ranks until one finds a reference. In a stream, the
-    approach that found it in the last image has its turn first.
+    Strategies are tried in the order of their ranks until one finds a reference. In a stream, the
+    approach that succeeded in the last image goes first.
     """
 
-    name: ClassVar[str]  # that it is registered under
-    rank: ClassVar[int]  # points 100, ink 200, on_object 300: lower ones are asked earlier
-    calibration: Calibration | None  # from checks to confidence; None: by `min_inliers` alone
+    name: ClassVar[str]  # its registered name
+    rank: ClassVar[int]  # points 100, ink 200, on_object 300: lower ones are tried earlier
+    calibration: Calibration | None  # from checks to confidence; None: `min_inliers` decides alone
 
     def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
-        """Return the kinds of weighting to try, one after the other; none: it does not apply.
+        """Return the kinds of weighting to try in turn; empty: the strategy does not apply.
 
-        A strategy that weights nothing returns ('none',).
+        A strategy without weights returns ('none',).
         """
 
     def find(self, search: Search) -> Match | None:
-        """Look for the reference; None: it has nothing to say about this image."""
+        """Look for the reference; None: this strategy cannot tell for this image."""
 
     def replaces(self, earlier: Match, later: Match) -> bool:
-        """Tell whether its match is told instead of that of an earlier approach.
+        """Tell whether its match is reported instead of that of an earlier approach.
 
-        If not, only the objects that it saw and paired are added to the earlier one.
+        If not, only the objects that it detected and paired are added to the earlier one.
         """
 
 
@@ -72,6 +72,6 @@ class StrategyPlugin(Plugin[Strategy]):
     load: Callable[[Perception, ModelStore], Strategy]
 
 
-def is_at_least_as_sure(earlier: Match, later: Match) -> bool:
-    """Tell whether as much speaks for a match as for an earlier one: the usual rule."""
+def agrees_at_least_as_well(earlier: Match, later: Match) -> bool:
+    """Tell whether a match has as much agreement as an earlier one: the usual rule."""
     return later.agreement >= earlier.agreement

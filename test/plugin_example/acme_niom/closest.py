@@ -1,7 +1,7 @@
 """A matcher: the nearest neighbours of niom_ros, for SIFT alone."""
 
+from niom_ros.matching.keypoint_matcher import MatcherPlugin
 from niom_ros.matching.matchers.nearest import NearestMatcher
-from niom_ros.matching.matches import MatcherPlugin
 
 PLUGIN = MatcherPlugin(
     name='acme-closest',

@@ -1,4 +1,4 @@
-"""Which keypoint of the reference is which keypoint of the image."""
+"""What a keypoint matcher is, and how it is loaded."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -11,21 +11,21 @@ from niom_ros.matching.features import Features
 from niom_ros.models.plugins import load_part, Plugin
 from niom_ros.models.store import ModelStore
 
-Side = Any
-"""What a matcher makes of the features of one image, without those of the other."""
+PreparedFeatures = Any
+"""What a matcher computes from the features of one image alone; of its own type."""
 
 
 @dataclass(frozen=True)
-class Matches:
-    """Pairs of keypoints, by their numbers, best first."""
+class KeypointMatches:
+    """Pairs of keypoints, by their indices, best first."""
 
     reference_index: torch.Tensor  # M
     image_index: torch.Tensor  # M
     scores: torch.Tensor  # M, 0 to 1
 
     @classmethod
-    def sorted(cls, pairs: torch.Tensor, scores: torch.Tensor) -> 'Matches':
-        """Make matches of pairs of numbers (M x 2) and their scores, in any order."""
+    def sorted(cls, pairs: torch.Tensor, scores: torch.Tensor) -> 'KeypointMatches':
+        """Sort pairs of indices (M x 2) by their scores (M)."""
         best_first = scores.argsort(descending=True, stable=True)
         reference_index, image_index = pairs[best_first].T
         return cls(reference_index, image_index, scores[best_first])
@@ -35,27 +35,29 @@ class Matches:
 class KeypointMatcher(Protocol):
     """Matches the features of two images.
 
-    Descriptors may come multiplied with weights, before or after `project`; a matcher takes their
-    lengths as they are. The side of a reference can be kept from image to image.
+    Descriptors may have been multiplied by weights, before or after `project`, so a matcher must
+    not normalise them. What is prepared of a reference can be kept from image to image.
     """
 
     def project(self, features: Features) -> Features:
-        """Return features with descriptors as the first layer of the matcher makes them."""
+        """Return features with their descriptors after the first layer of the matcher."""
 
-    def prepare(self, projected: Features) -> Side:
-        """Return all that `match` needs of one image and that does not depend on the other."""
+    def prepare(self, projected: Features) -> PreparedFeatures:
+        """Return what `match` needs of one image and does not depend on the other."""
 
-    def match(self, reference: Side, image: Side, score_threshold: float) -> Matches:
-        """Return which features belong together and score more than the threshold."""
+    def match(
+        self, reference: PreparedFeatures, image: PreparedFeatures, score_threshold: float
+    ) -> KeypointMatches:
+        """Return the pairs of features that score above the threshold."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatcherPlugin(Plugin[KeypointMatcher]):
-    """A matcher."""
+    """A keypoint matcher."""
 
     makes = KeypointMatcher
 
-    extractors: tuple[str, ...] = ()  # whose features it knows; none: any
+    extractors: tuple[str, ...] = ()  # whose features it can match; empty: any
 
 
 def load_matcher(settings: Settings, store: ModelStore, device: torch.device) -> KeypointMatcher:
