@@ -256,7 +256,7 @@ def run_outdated(env: Environment, steps: list[Step]) -> None:
 
 
 def is_done(env: Environment, step: Step) -> bool:
-    """Tell whether the step was completed with the inputs of now."""
+    """Return whether the step was completed with the inputs of now."""
     stamp = env.stamp(step.name)
     return stamp.is_file() and stamp.read_text() == step.inputs()
 
@@ -348,13 +348,13 @@ def forget_unusable(env: Environment) -> None:
 
 
 def is_in_place(env: Environment) -> bool:
-    """Tell whether the folder still has the path that many files in it contain."""
+    """Return whether the folder still has the path that many files in it contain."""
     stamp = env.stamp('python')
     return stamp.is_file() and stamp.read_text() == str(env.folder)
 
 
 def has_its_python(env: Environment) -> bool:
-    """Tell whether Python runs and is of the version that the packages were installed for."""
+    """Return whether Python runs and is of the version that the packages were installed for."""
     # -S spares the start-up hook of the ROS wheels, which takes as long as all the rest.
     program = 'import sys; print("%d.%d" % sys.version_info[:2])'
     command = [str(env.python), '-I', '-S', '-c', program]
@@ -699,7 +699,7 @@ def remove(path: Path) -> None:
 
 
 def any_entry(folder: Path) -> bool:
-    """Tell whether the folder exists and has anything in it."""
+    """Return whether the folder exists and has anything in it."""
     return folder.exists() and any(folder.iterdir())
 
 

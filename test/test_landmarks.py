@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from niom_ros.core.boxes import Box
-from niom_ros.core.homographies import parameter_slopes, warp_points
+from niom_ros.core.homographies import homography_jacobian, warp_points
 from niom_ros.core.settings import Limits, SettingsError
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import locate, Status, Verdict
@@ -178,16 +178,16 @@ def test_the_deviation_predicts_the_spread_near_and_far_from_the_matches():
     assert predicted[2] > 5
 
 
-def test_slopes_are_what_small_changes_do():
+def test_the_jacobian_is_what_small_changes_do():
     homography = UPRIGHT / UPRIGHT[2, 2]
     points = np.array([[20.0, 30], [350, 200]])
-    slopes = parameter_slopes(homography, points)
+    jacobian = homography_jacobian(homography, points)
     for index in range(8):
         step = np.zeros(9)
         step[index] = 1e-7
         ahead, behind = homography + step.reshape(3, 3), homography - step.reshape(3, 3)
         change = (warp_points(ahead, points) - warp_points(behind, points)) / 2e-7
-        assert slopes[:, :, index] == pytest.approx(change, rel=1e-4, abs=1e-3)
+        assert jacobian[:, :, index] == pytest.approx(change, rel=1e-4, abs=1e-3)
 
 
 def test_matches_at_a_landmark_replace_the_homography_by_hand():

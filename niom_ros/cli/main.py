@@ -15,7 +15,7 @@ from niom_ros.cli.tables import print_table
 from niom_ros.core.errors import UserError
 from niom_ros.core.extras import needs_extra
 from niom_ros.core.installation import version
-from niom_ros.core.malloc_tuning import keep_freed_memory
+from niom_ros.core.malloc_tuning import reuse_freed_memory
 from niom_ros.core.parameters import (
     GUIDE_PARAMETERS,
     MATCH_PARAMETERS,
@@ -27,7 +27,7 @@ from niom_ros.core.parameters import (
     stream_options_of,
     STREAM_PARAMETERS,
 )
-from niom_ros.core.progress_line import LiveLine
+from niom_ros.core.progress_line import ProgressLine
 from niom_ros.core.settings import Settings
 from niom_ros.models.plugins import with_models_of_plugins
 from niom_ros.models.store import megabytes, ModelError, ModelMissing, ModelStore
@@ -54,7 +54,7 @@ BENCH_PARTS = ('comparison', 'tracking', 'drawing', 'growth', 'node')
 BENCH_OPTIONS = tuple(
     parameter for parameter in NETWORK_PARAMETERS if parameter.name in ('detector', 'device')
 )
-# A replay matches all references given, and takes the time that it needs.
+# A replay always looks for all given references, and has no deadline.
 NOT_FOR_REPLAY = ('match_all', 'max_latency')
 REPLAY_OPTIONS = (
     *(
@@ -69,7 +69,7 @@ REPLAY_OPTIONS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    keep_freed_memory()
+    reuse_freed_memory()
     arguments = _parser().parse_args(argv)
     arguments.words = sys.argv[1:] if argv is None else list(argv)
     try:
@@ -176,13 +176,13 @@ def match(arguments: argparse.Namespace) -> int:
     found = match_files(
         arguments.reference,
         arguments.image,
-        settings_of(values),
-        options_of(values),
-        arguments.label,
-        arguments.output,
-        arguments.json,
-        arguments.page,
-        arguments.page_dpi,
+        settings=settings_of(values),
+        options=options_of(values),
+        label=arguments.label,
+        picture=arguments.output,
+        json_file=arguments.json,
+        page=arguments.page,
+        page_dpi=arguments.page_dpi,
     )
     return 0 if found else 3
 
@@ -245,18 +245,18 @@ def replay(arguments: argparse.Namespace) -> int:
     values = _checked(arguments, REPLAY_OPTIONS)
     found = replay(
         Replay(
-            arguments.bag,
-            tuple(arguments.reference),
-            OutputFiles(arguments.output, arguments.pictures, arguments.video),
-            settings_of(values),
-            stream_options_of(values | {'max_latency': 0.0}),
-            arguments.rectified_image,
-            arguments.picture_width,
-            arguments.topic,
-            arguments.camera_info_topic,
-            arguments.every,
-            arguments.limit,
-            arguments.physical_width,
+            bag=arguments.bag,
+            references=tuple(arguments.reference),
+            files=OutputFiles(arguments.output, arguments.pictures, arguments.video),
+            settings=settings_of(values),
+            options=stream_options_of(values | {'max_latency': 0.0}),
+            rectified_image=arguments.rectified_image,
+            picture_width=arguments.picture_width,
+            topic=arguments.topic,
+            camera_info_topic=arguments.camera_info_topic,
+            every=arguments.every,
+            limit=arguments.limit,
+            physical_width=arguments.physical_width,
         )
     )
     return 0 if found else 3
@@ -377,21 +377,25 @@ def _evaluation(benchmark: str, arguments: argparse.Namespace) -> Evaluation:
     from niom_ros.benchmarks.evaluation.command import Evaluation
 
     values = _checked(arguments, MATCH_OPTIONS)
-    for name in ('limit', 'seed', 'jobs'):
+    _refuse_negative(arguments, 'limit', 'seed', 'jobs')
+    return Evaluation(
+        benchmark=benchmark,
+        data=arguments.data,
+        settings=settings_of(values),
+        options=options_of(values),
+        methods=tuple(_listed(values.get('methods', []))),
+        corruptions=tuple(_listed(values.get('corruptions', []))),
+        limit=arguments.limit,
+        seed=arguments.seed,
+        jobs=arguments.jobs,
+        again=arguments.again,
+    )
+
+
+def _refuse_negative(arguments: argparse.Namespace, *names: str) -> None:
+    for name in names:
         if getattr(arguments, name) < 0:
             raise UserError(f'--{name} is {getattr(arguments, name)}: it must be 0 or more')
-    return Evaluation(
-        benchmark,
-        arguments.data,
-        settings_of(values),
-        options_of(values),
-        tuple(_listed(values.get('methods', []))),
-        tuple(_listed(values.get('corruptions', []))),
-        arguments.limit,
-        arguments.seed,
-        arguments.jobs,
-        arguments.again,
-    )
 
 
 def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -468,9 +472,7 @@ def bench(arguments: argparse.Namespace) -> int:
         from niom_ros.benchmarks.speed.command import bench, Plan, QUICK
 
     values = _checked(arguments, BENCH_OPTIONS)
-    for name in ('rounds', 'threads'):
-        if getattr(arguments, name) < 0:
-            raise UserError(f'--{name} is {getattr(arguments, name)}: it must be 0 or more')
+    _refuse_negative(arguments, 'rounds', 'threads')
     plan = QUICK if arguments.quick else Plan()
     if arguments.parts:
         plan = replace(plan, parts=tuple(arguments.parts))
@@ -482,7 +484,7 @@ def bench(arguments: argparse.Namespace) -> int:
 
 
 def _listed(values: Sequence[str]) -> list[str]:
-    """Return names that were separated by spaces or commas."""
+    """Return the single names of a list whose entries may contain commas."""
     return [name for value in values for name in value.split(',') if name]
 
 
@@ -507,7 +509,7 @@ def _add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _store_with_plugins() -> ModelStore:
-    """Return the store with the models of plug-ins, after telling of those that are broken."""
+    """Return the store with the models of plug-ins; print which plug-ins are broken."""
     store, problems = with_models_of_plugins(ModelStore())
     for problem in problems:
         print(f'niom: {problem}', file=sys.stderr)
@@ -581,8 +583,8 @@ def _add_plugins(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def plugins(arguments: argparse.Namespace) -> int:
-    """Show all that can be chosen; exits 1 if a plug-in of another package is broken."""
-    # Here, because torch takes seconds to import.
+    """Show everything that can be chosen; exits 1 if a plug-in of another package is broken."""
+    # Imported here, because torch takes seconds to load.
     from niom_ros.cli.plugins import show_plugins
 
     return 0 if show_plugins() else 1
@@ -592,7 +594,7 @@ class TerminalReport:
     """Writes the progress of a download to stderr, with a live percentage on a terminal."""
 
     def __init__(self) -> None:
-        self._percentage = LiveLine()
+        self._percentage = ProgressLine()
 
     def line(self, text: str) -> None:
         """Write a line that stays."""

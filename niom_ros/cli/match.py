@@ -1,4 +1,4 @@
-"""What `niom match` does: match two image files and say, draw and write what was found."""
+"""What `niom match` does: match two image files, then print, draw and write the result."""
 
 from dataclasses import asdict
 import json
@@ -23,6 +23,7 @@ from niom_ros.semantics.scene import Scene
 def match_files(
     reference_path: str,
     image_path: str,
+    *,
     settings: Settings,
     options: Options,
     label: str = '',
@@ -33,46 +34,46 @@ def match_files(
 ) -> bool:
     """Find the reference in the image, report it, and return whether it was found."""
     torch.set_num_threads(default_threads())
-    picture_of_reference = read_reference_picture(reference_path, page, page_dpi)
+    reference_picture = read_reference_picture(reference_path, page, page_dpi)
     image = read_image(image_path)
     matcher = Matcher(settings)
     reference = matcher.prepare(
-        Reference(picture_of_reference.image, label=label), options.limits.min_inliers
+        Reference(reference_picture.image, label=label), options.limits.min_inliers
     )
-    outcome = matcher.match(reference, image, options)
-    verdict = outcome.verdict
-    for note in picture_of_reference.notes:
+    match = matcher.match(reference, image, options)
+    verdict = match.verdict
+    for note in reference_picture.notes:
         print(note)
     print(f'{verdict.status.name}: {verdict.message}')
     if options.weighting.kind != 'none':
-        print(f'reference weights from {outcome.reference_weights.description}')
-        print(f'image weights from {outcome.image_weights.description}')
-        print(f'pairing: {describe_pairs(reference.scene, outcome)}')
+        print(f'reference weights from {match.reference_weights.description}')
+        print(f'image weights from {match.image_weights.description}')
+        print(f'pairing: {describe_pairs(reference.scene, match)}')
     if verdict.reference_to_image is not None:
         print(f'confidence {verdict.confidence:.2f}, homography from reference to image:')
         for row in verdict.reference_to_image:
             print('  ' + ' '.join(f'{value:12.6g}' for value in row))
     if picture:
-        write_picture(picture, draw_report(reference, image, outcome))
+        write_picture(picture, draw_report(reference, image, match))
     if json_file:
-        result = as_json(reference, outcome, matcher.method)
+        result = as_json(reference, match, matcher.method)
         write_bytes(json_file, json.dumps(result, indent=1).encode())
     return verdict.reference_to_image is not None
 
 
-def describe_pairs(reference: Scene, outcome: Match) -> str:
-    """Say which objects were paired, and by what."""
+def describe_pairs(reference: Scene, match: Match) -> str:
+    """Say which objects were paired, and how."""
     pairs = [
         f'{reference.objects[pair.reference_object].label or "unnamed"} with '
-        f'{outcome.scene.objects[pair.image_object].label or "unnamed"} ({pair.similarity:.2f})'
-        for pair in outcome.paired.pairs
+        f'{match.scene.objects[pair.image_object].label or "unnamed"} ({pair.similarity:.2f})'
+        for pair in match.paired.pairs
     ]
-    return ', '.join([*pairs, outcome.paired.how])
+    return ', '.join([*pairs, match.paired.how])
 
 
-def as_json(reference: PreparedReference, outcome: Match, method: str) -> dict[str, object]:
-    """Return everything about a match in a form that any program reads."""
-    correspondences, verdict = outcome.correspondences, outcome.verdict
+def as_json(reference: PreparedReference, match: Match, method: str) -> dict[str, object]:
+    """Return everything about a match, ready to be written as JSON."""
+    correspondences, verdict = match.correspondences, match.verdict
     homography = verdict.reference_to_image
     return {
         'status': verdict.status.name,
@@ -82,29 +83,29 @@ def as_json(reference: PreparedReference, outcome: Match, method: str) -> dict[s
         'reference_to_image': None if homography is None else homography.tolist(),
         'reference_size': list(reference.size),
         'reference_keypoints': len(reference.features),
-        'image_keypoints': outcome.image_keypoints,
+        'image_keypoints': match.image_keypoints,
         'checks': as_dict(verdict.checks),
-        'stage_seconds': outcome.stage_seconds,
+        'stage_seconds': match.stage_seconds,
         'reference_points': correspondences.reference_points.tolist(),
         'image_points': correspondences.image_points.tolist(),
         'scores': correspondences.scores.tolist(),
         'inliers': verdict.inliers.tolist(),
-        'weighting': outcome.weighting,
+        'weighting': match.weighting,
         'reference_weights': listed(correspondences.reference_weights),
         'image_weights': listed(correspondences.image_weights),
-        'reference_weights_from': outcome.reference_weights.description,
-        'image_weights_from': outcome.image_weights.description,
+        'reference_weights_from': match.reference_weights.description,
+        'image_weights_from': match.image_weights.description,
         'reference_objects': [seen.as_message() for seen in reference.scene.objects],
-        'image_objects': [seen.as_message() for seen in outcome.scene.objects],
-        'pairing': outcome.paired.how,
+        'image_objects': [seen.as_message() for seen in match.scene.objects],
+        'pairing': match.paired.how,
         # JSON has no NaN.
         'object_pairs': [
             {key: None if value != value else value for key, value in asdict(pair).items()}
-            for pair in outcome.paired.pairs
+            for pair in match.paired.pairs
         ],
     }
 
 
 def listed(values: np.ndarray | None) -> list[float] | None:
-    """Return an array as JSON has it."""
+    """Return an array as a list for JSON."""
     return None if values is None else values.tolist()

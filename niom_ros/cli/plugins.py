@@ -1,4 +1,4 @@
-"""What `niom plugins` does: show what can be chosen, and what is wrong with plug-ins of others."""
+"""What `niom plugins` does: list what can be chosen, and say which plug-ins are broken."""
 
 import sys
 
@@ -25,7 +25,7 @@ def show_plugins() -> bool:
 
 
 def row_of(registry: Registry, name: str) -> tuple[str, str, str, str, str]:
-    """Return what a plug-in says of itself."""
+    """Return what a plug-in says about itself, as a row of the table."""
     kind = type(registry.load(next(iter(registry.built_in)), Plugin))
     plugin = registry.load(name, kind)
     package = 'niom_ros'

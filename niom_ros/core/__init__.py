@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, settings, parameters, homographies, files."""
+"""What everything else builds on: errors, settings, parameters, homographies, files."""

@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-UNFINISHED = '.unfinished'  # how the name of a file ends that is being written
+UNFINISHED = '.unfinished'  # suffix of a file that is still being written
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that nobody ever sees it half written."""
     staged = path.with_name(f'.{path.name}{UNFINISHED}')
     try:
-        staged.unlink(missing_ok=True)  # of a writer that was killed
+        staged.unlink(missing_ok=True)  # left by a writer that was killed
         with staged.open('xb') as file:  # x: never through a link
             file.write(content)
         publish(staged, path)
@@ -20,7 +20,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a writer left that was killed; only for those who alone write there."""
+    """Remove what a killed writer left; call it only if nobody else writes to the folder."""
     for file in folder.glob(f'.*{UNFINISHED}'):
         file.unlink(missing_ok=True)
 

@@ -18,8 +18,8 @@ class ExtraMissing(UserError):
 def needs_extra(extra: str, feature: str, without_dependencies: str = '') -> Iterator[None]:
     """Import the packages of an extra in the block; if one is missing, say what to install.
 
-    `without_dependencies` is a package that the feature needs besides, and that an extra cannot
-    name, because it must be installed with --no-deps.
+    `without_dependencies` is a package that the feature also needs, but an extra cannot name,
+    because it must be installed with --no-deps.
     """
     try:
         yield

@@ -15,9 +15,9 @@ def explained(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text in one line, with escapes for what could forge a log or steer a terminal.
+    """Return a text in one line, escaping what could forge a log entry or control a terminal.
 
-    Clients and cameras send line breaks and codes of terminals; names of files may be no text.
+    Clients and cameras can send line breaks and terminal codes; a file name can be any bytes.
     """
     if text.isprintable():
         return text
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return several lines likewise, indented so that none looks like an entry of its own."""
+    """Escape several lines, and indent them so that none looks like a log entry of its own."""
     first, *others = map(printable, text.split('\n'))
     indented = (line if line.startswith(' ') else f'  {line}' for line in others)
     return '\n'.join([first, *indented]).rstrip()

@@ -1,26 +1,26 @@
-"""Where a homography puts points, and how certain that is."""
+"""Where a homography maps points to, and how certain that is."""
 
 import numpy as np
 
-# Some errors are shared by all matches and do not shrink with their number: those of the lens, of
-# a picture that is not quite flat, of networks that see keypoints half a pixel aside. As if four
-# corners were each so many pixels off. In rendered scenes with real matches the squared error of
-# the pose, in units of the covariance, was 71 on average without this and 7 with it; in other
-# scenes, which this was not chosen with, 146 and 6. It is 6 if a covariance is right.
+# Pixels. Some errors are shared by all matches and do not average out: lens distortion, a picture
+# that is not quite flat, keypoints that a network sees half a pixel off. They are modelled as an
+# error of this size at each of four corners. If the covariance of a pose is right, its squared
+# error in units of the covariance is 6 on average. In rendered scenes with real matches it was 71
+# without this term and 7 with it; in scenes that were not used to choose it, 146 and 6.
 SHARED_ERROR = 0.3
 CORNERS = 4
 
 
 def warp_points(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Apply a homography to N x 2 points."""
-    lifted = np.column_stack([points, np.ones(len(points))]) @ homography.T
-    return lifted[:, :2] / lifted[:, 2:]
+    homogeneous = np.column_stack([points, np.ones(len(points))]) @ homography.T
+    return homogeneous[:, :2] / homogeneous[:, 2:]
 
 
 def resizing(across: float, down: float) -> np.ndarray:
-    """Return the homography from pixels of an image to those of a wider or higher copy.
+    """Return the homography from an image to a resized copy, given the two scale factors.
 
-    The edges of both fall together, not the centres of their first pixels.
+    The outer edges of both coincide, not the centres of their first pixels.
     """
     return np.array([[across, 0, across / 2 - 0.5], [0, down, down / 2 - 0.5], [0, 0, 1]], float)
 
@@ -31,10 +31,10 @@ def homography_deviations(
     known_image_points: np.ndarray,
     reference_points: np.ndarray,
 ) -> np.ndarray:
-    """Return how uncertain points are that a homography puts into the image: N.
+    """Return the standard deviation of points that a homography maps to the image: N, in pixels.
 
-    The uncertainty of its eight parameters, as the distances that are left to the points it was
-    fitted to tell, carried on to the others: those far from all known ones are less certain.
+    The residuals of the points it was fitted to give the covariance of its eight parameters,
+    which is propagated to the other points: those far from all known points are less certain.
     """
     known_points = known_points.astype(np.float64)
     residuals = known_image_points - warp_points(homography, known_points)
@@ -43,32 +43,32 @@ def homography_deviations(
     to_middle = np.array([[scale, 0, middle[0]], [0, scale, middle[1]], [0, 0, 1]])
     centred = homography @ to_middle
     centred = centred / centred[2, 2]
-    known = parameter_slopes(centred, (known_points - middle) / scale).reshape(-1, 8)
+    known = homography_jacobian(centred, (known_points - middle) / scale).reshape(-1, 8)
     information = known.T @ known / match_variance(residuals, 8)
-    # Where they say nothing, the uncertainty is huge rather than undefined.
+    # In directions that the points do not constrain, the uncertainty is huge, not undefined.
     information += 1e-12 * np.trace(information) * np.eye(8)
-    slopes = parameter_slopes(centred, (reference_points - middle) / scale)
-    covariances = slopes @ np.linalg.inv(information) @ slopes.transpose(0, 2, 1)
+    jacobian = homography_jacobian(centred, (reference_points - middle) / scale)
+    covariances = jacobian @ np.linalg.inv(information) @ jacobian.transpose(0, 2, 1)
     return np.sqrt(np.linalg.eigvalsh(covariances)[:, 1])
 
 
-def parameter_slopes(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return how warped points move with the first eight numbers of a homography: N x 2 x 8."""
-    ones = np.column_stack([points, np.ones(len(points))])
-    depths = ones @ homography[2]
+def homography_jacobian(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return the derivatives of warped points by the first eight entries of H: N x 2 x 8."""
+    homogeneous = np.column_stack([points, np.ones(len(points))])
+    depths = homogeneous @ homography[2]
     x, y = warp_points(homography, points).T
-    nothing = np.zeros_like(ones)
-    horizontal = np.concatenate([ones, nothing, -x[:, None] * points], axis=1)
-    vertical = np.concatenate([nothing, ones, -y[:, None] * points], axis=1)
+    zeros = np.zeros_like(homogeneous)
+    horizontal = np.concatenate([homogeneous, zeros, -x[:, None] * points], axis=1)
+    vertical = np.concatenate([zeros, homogeneous, -y[:, None] * points], axis=1)
     return np.stack([horizontal, vertical], axis=1) / depths[:, None, None]
 
 
 def match_variance(residuals: np.ndarray, parameters: int) -> float:
-    """Return how uncertain each coordinate of N matches is, in square pixels, for a fit to them.
+    """Return the variance of each coordinate of N matches, in square pixels.
 
-    From the N x 2 distances that are left after fitting so many parameters, with what they do not
-    show because the matches share it.
+    It follows from the N x 2 residuals of a fit with this number of parameters, plus the error
+    that all matches share, which residuals do not show.
     """
-    # As in Student's distribution: few matches also say little about how exact they are.
+    # As in Student's distribution: few matches also say little about their own variance.
     own = (residuals**2).sum() / max(1, residuals.size - parameters - 2)
     return float(own + SHARED_ERROR**2 * len(residuals) / CORNERS)

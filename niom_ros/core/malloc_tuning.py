@@ -1,18 +1,18 @@
-"""Memory that a network frees is kept for its next image."""
+"""Let malloc reuse the memory that a network frees for its next image."""
 
 import ctypes
 
-# Of mallopt, as <malloc.h> numbers them.
+# Options of mallopt, as numbered in <malloc.h>.
 TRIM_THRESHOLD, MMAP_MAX, ARENA_MAX = -1, -4, -8
 MOST_KEPT = 2**30  # bytes at the end of the heap
 
 
-def keep_freed_memory() -> None:
-    """Let the C library keep memory that was freed instead of giving it back each time.
+def reuse_freed_memory() -> None:
+    """Let the C library keep freed memory instead of returning it to the system each time.
 
-    Else each image costs tens of thousands of page faults, a fifth of the time of the extractor,
-    and more in a thread than in the main one. One heap for all threads, so that it is kept once.
-    To be called before there are any; without glibc it does nothing.
+    Otherwise each image costs tens of thousands of page faults, a fifth of the extractor's time,
+    and more in other threads than in the main one. All threads share one heap, so that the memory
+    is kept only once. Call it before any thread is started; without glibc it does nothing.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -207,7 +207,8 @@ MATCH_PARAMETERS = (
     Parameter(
         'drawing_search',
         Options.drawing_search,
-        'How drawings are found: by keypoint matches, by fitting ink to edges, or both in turn.',
+        'How drawings are found: by keypoint matches, by fitting ink to edges, '
+        'or by both, matches first.',
         choices=DRAWING_SEARCHES,
         live=True,
     ),

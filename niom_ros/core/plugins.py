@@ -1,7 +1,7 @@
-"""What can be chosen by name: our own parts, and those that other packages bring.
+"""What can be chosen by name: built-in parts, and plug-ins of other packages.
 
-Our own are named here. Those of others are found by the entry points of their packages, see the
-README. Names are known without importing anything; only what is chosen is imported.
+Built-in parts are listed here. Plug-ins are found through the entry points of their packages, see
+the README. Names are known without importing anything; only what is chosen is imported.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Registry:
 
     @cached_property
     def others(self) -> dict[str, list[EntryPoint]]:
-        """Return the plug-ins of other packages: those that offer each name."""
+        """Return the plug-ins of other packages, by name; a name may be offered several times."""
         offered: dict[str, list[EntryPoint]] = {}
         for entry in sorted(installed(self.group), key=lambda entry: (entry.name, origin(entry))):
             offered.setdefault(entry.name, []).append(entry)
@@ -50,7 +50,7 @@ class Registry:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Return what can be chosen, our own first."""
+        """Return what can be chosen, built-in parts first."""
         return tuple(dict.fromkeys((*self.built_in, *self.others)))
 
     def load(self, name: str, kind: type[Kind]) -> Kind:
@@ -65,7 +65,7 @@ class Registry:
         (entry,) = self.others[name]
         try:
             plugin = entry.load()
-        except (Exception, SystemExit) as error:  # whatever the code of others does
+        except (Exception, SystemExit) as error:  # a plug-in may do anything
             raise self._broken(name, f'cannot be imported ({described(error)})') from error
         if not isinstance(plugin, kind):
             raise self._broken(name, f'is of class {type(plugin).__name__}, not {kind.__name__}')
@@ -74,7 +74,7 @@ class Registry:
         return plugin
 
     def problem_with_names(self, name: str) -> str:
-        """Return why it is not clear whose plug-in a name means, or ''."""
+        """Return why a name is ambiguous, or ''."""
         others = self.others.get(name, [])
         whose = ' and '.join(map(origin, others))
         if name in self.built_in and others:
@@ -91,7 +91,7 @@ class Registry:
 
     @contextmanager
     def blaming(self, name: str) -> Iterator[None]:
-        """Say whose fault it is when the plug-in of another package fails in the block."""
+        """If the plug-in of another package fails in the block, name that package."""
         try:
             yield
         except (UserError, MemoryError):

@@ -49,8 +49,8 @@ class Settings:
     cam: str = 'closed_form'  # how heat maps are computed
     gate_heat: bool = True  # cut each heat map off at its object's box
     fallback: str = 'none'  # where weights come from when nothing is detected
-    label_embedder: str = 'auto'  # open_clip where there is a clip_path, else tables
-    extra_strategies: str = ''  # of plug-ins, to be asked beside the built-in ones; with commas
+    label_embedder: str = 'auto'  # auto: open_clip if clip_path is set, else tables
+    extra_strategies: str = ''  # of plug-ins, tried besides the built-in ones; comma-separated
     clip_path: str = ''  # an open_clip checkpoint that compares labels
     clip_model: str = 'ViT-B-32'  # its architecture, as open_clip names it
 
@@ -76,7 +76,7 @@ class Settings:
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """Return the names of the strategies that are asked."""
+        """Return the names of the strategies that are tried."""
         extra = (name.strip() for name in self.extra_strategies.split(','))
         return tuple(dict.fromkeys((*STRATEGIES.built_in, *filter(None, extra))))
 
@@ -175,7 +175,7 @@ class StreamOptions:
     tracking: bool = True  # follow what was found from image to image, between full matches
     match_interval: float = 2.0  # seconds from one full match to the next while tracking
     max_latency: float = 0.0  # seconds that a full match may take; 0: any time
-    detection_interval: float = 5.0  # seconds for which detected objects are carried along
+    detection_interval: float = 5.0  # seconds for which detected objects move with the track
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

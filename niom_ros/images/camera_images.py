@@ -1,8 +1,7 @@
 """Convert the image messages of a camera to RGB arrays.
 
-Written here rather than taken from cv_bridge, because the cv_bridge of a ROS distribution is
-compiled against NumPy 1 and fails beside the NumPy 2 that current torch and OpenCV bring, and
-because a message may as well come from a bag, without ROS.
+This does not use cv_bridge: that of a ROS distribution is compiled against NumPy 1 and fails with
+the NumPy 2 that current torch and OpenCV need. Also, a message may come from a bag, without ROS.
 """
 
 from collections.abc import Callable

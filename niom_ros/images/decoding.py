@@ -48,7 +48,7 @@ def check_size(width: int, height: int) -> None:
 
 
 def check_rgb(image: object, what: str) -> None:
-    """Refuse what is not a picture of RGB bytes."""
+    """Refuse anything but an array of RGB bytes."""
     if not isinstance(image, np.ndarray):
         raise ImageError(
             f'{what} is a {type(image).__name__}: give a NumPy array, as read_image returns it'
@@ -72,8 +72,8 @@ def read_image(path: str | Path, page: int = 0) -> np.ndarray:
 
 
 def read_image_from(stream: BinaryIO, page: int) -> np.ndarray:
-    """Read an open image file, upright as its EXIF data says."""
-    return decoded(stream, page, as_the_camera_was_held=True)
+    """Read an open image file, rotated upright as its EXIF data says."""
+    return decoded(stream, page, apply_exif=True)
 
 
 def decode_image(data: bytes) -> np.ndarray:
@@ -83,22 +83,22 @@ def decode_image(data: bytes) -> np.ndarray:
             f'the image has {len(data) / 1e6:.0f} MB, more than the limit of '
             f'{LARGEST_FILE // 10**6} MB: scale it down'
         )
-    return decoded(io.BytesIO(data), page=0, as_the_camera_was_held=False)
+    return decoded(io.BytesIO(data), page=0, apply_exif=False)
 
 
-def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.ndarray:
-    """Decode a picture after checking its format and everything that decoding depends on."""
+def decoded(source: BinaryIO, page: int, apply_exif: bool) -> np.ndarray:
+    """Decode a picture, after checking everything that could make decoding slow or unsafe."""
     if page > MOST_PAGES:
         raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
     try:
-        check_beginning(source)
+        check_webp_size(source)
         check_tiff(source, page)
         with Image.open(source, formats=FORMATS) as image:
             check_size(*image.size)
             check_scans(source)
             go_to_page(image, page)
             check_size(*image.size)
-            return to_rgb(ImageOps.exif_transpose(image) if as_the_camera_was_held else image)
+            return to_rgb(ImageOps.exif_transpose(image) if apply_exif else image)
     except ImageError:
         raise
     except EOFError:
@@ -114,7 +114,7 @@ def decoded(source: BinaryIO, page: int, as_the_camera_was_held: bool) -> np.nda
         raise ImageError(f'damaged, or cannot be read: {reason(error)}') from None
 
 
-def check_beginning(source: BinaryIO) -> None:
+def check_webp_size(source: BinaryIO) -> None:
     """Refuse a WebP picture that is too large: Pillow allocates memory as soon as it opens one."""
     head = source.read(30)
     source.seek(0)
@@ -136,16 +136,16 @@ def check_scans(source: BinaryIO) -> None:
 
     Recognised by its first bytes, because Pillow has other names for some of them, such as MPO.
     """
-    place = source.tell()
+    position = source.tell()
     source.seek(0)
     scans, last = 0, source.read(2)
     if last != b'\xff\xd8':
-        source.seek(place)
+        source.seek(position)
         return
     while chunk := source.read(1 << 20):
         scans += (last + chunk).count(b'\xff\xda')
         last = chunk[-1:]
-    source.seek(place)
+    source.seek(position)
     if scans > MOST_SCANS:
         raise ImageError(f'it has more than {MOST_SCANS} scans: save it again')
 
@@ -153,11 +153,11 @@ def check_scans(source: BinaryIO) -> None:
 def go_to_page(image: Image.Image, page: int) -> None:
     """Go to a page; an animation is decoded frame by frame up to it, and its frames may grow."""
     decoded_pixels = 0
-    for turned in range(page if image.format != 'TIFF' else 0):
+    for frame in range(page if image.format != 'TIFF' else 0):
         pixels = image.width * image.height
-        if decoded_pixels + (page - turned) * pixels > MOST_ANIMATED_PIXELS:
+        if decoded_pixels + (page - frame) * pixels > MOST_ANIMATED_PIXELS:
             raise ImageError(f'page {page} is too far into an animation: save it as a picture')
-        image.seek(turned + 1)  # decodes the frame before, whose size has been checked
+        image.seek(frame + 1)  # decodes this frame, whose size has been checked
         check_size(*image.size)
         decoded_pixels += pixels
     image.seek(page)

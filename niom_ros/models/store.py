@@ -25,7 +25,7 @@ class ModelError(UserError):
 
 
 class UnknownModel(ModelError):
-    """A name that the table does not have."""
+    """A name that is not in the table."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         known = list(known)

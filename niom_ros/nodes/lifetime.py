@@ -16,7 +16,7 @@ from rclpy.node import Node
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import printable_lines
-from niom_ros.core.malloc_tuning import keep_freed_memory
+from niom_ros.core.malloc_tuning import reuse_freed_memory
 from niom_ros.nodes.rclpy_workarounds import answer_every_request, Executor, RCLError
 
 PATIENCE = 0.5  # seconds that threads get to finish
@@ -31,7 +31,7 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
     """
     node = executor = None
     code = 0
-    keep_freed_memory()
+    reuse_freed_memory()
     initialise_ros()
     try:
         node = created(create)

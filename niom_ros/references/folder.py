@@ -441,7 +441,7 @@ def entry_of(entries: Iterable[Entry], name: str) -> Entry | None:
 
 
 def is_image(file: Path) -> bool:
-    """Tell whether a file may be a plain image."""
+    """Return whether a file may be a plain image."""
     return file.suffix.lower() in IMAGE_SUFFIXES
 
 

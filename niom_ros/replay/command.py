@@ -17,7 +17,7 @@ import torch
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained
-from niom_ros.core.progress_line import LiveLine
+from niom_ros.core.progress_line import ProgressLine
 from niom_ros.core.settings import default_threads, Settings, StreamOptions
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
@@ -296,7 +296,7 @@ class Progress:
         self._total = total
         self._done = 0
         self._start = time.monotonic()
-        self._line = LiveLine()
+        self._line = ProgressLine()
 
     def __enter__(self) -> 'Progress':
         return self

@@ -70,7 +70,7 @@ class OutputFiles:
 
     @property
     def need_pictures(self) -> bool:
-        """Tell whether anything is to be drawn."""
+        """Return whether anything is to be drawn."""
         return self.pictures is not None or self.video is not None
 
     def listed(self) -> str:
@@ -87,7 +87,7 @@ def check_new(path: Path) -> None:
 
 
 def is_empty_folder(path: Path) -> bool:
-    """Tell whether this is a folder without anything in it."""
+    """Return whether this is a folder without anything in it."""
     return path.is_dir() and not any(path.iterdir())
 
 

@@ -170,12 +170,12 @@ def fit(
 
 
 def is_true(record: Record) -> bool:
-    """Tell whether there is something to find."""
+    """Return whether there is something to find."""
     return not record['group'].startswith('unrelated/')
 
 
 def is_right(record: Record) -> bool:
-    """Tell whether the best view of a pair is near the truth."""
+    """Return whether the best view of a pair is near the truth."""
     return record['best_error'] is not None and record['best_error'] < WRONG
 
 

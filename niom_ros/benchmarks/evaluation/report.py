@@ -18,7 +18,7 @@ from niom_ros.benchmarks.evaluation.run import new_workbench
 from niom_ros.benchmarks.evaluation.shown_pairs import extremes, record_words, Shown
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
-from niom_ros.core.progress_line import LiveLine
+from niom_ros.core.progress_line import ProgressLine
 from niom_ros.core.settings import default_threads
 
 GENERATOR = 'niom eval'
@@ -98,7 +98,7 @@ def draw_pairs(done: Finished, folder: Path, workbench: Workbench) -> list[Shown
         )
         for rank, index in enumerate(indices, start=1)
     ]
-    line, shown = LiveLine(), []
+    line, shown = ProgressLine(), []
     try:
         for number, (method, kind, rank, index) in enumerate(chosen, start=1):
             line.draw(f'{done.name}: drawing picture {number} of {len(chosen)}')

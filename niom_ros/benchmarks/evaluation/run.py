@@ -22,7 +22,7 @@ from niom_ros.benchmarks.evaluation.method_runner import Workbench
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.records import Records
 from niom_ros.core.errors import UserError
-from niom_ros.core.progress_line import LiveLine
+from niom_ros.core.progress_line import ProgressLine
 from niom_ros.core.settings import choose_device, default_threads
 
 BAR_WIDTH = 30
@@ -199,7 +199,7 @@ class Progress:
         self._done = 0
         self._start = time.monotonic()
         self._last_line = self._start
-        self._line = LiveLine()
+        self._line = ProgressLine()
         self._line.draw(self.text(0))
 
     def step(self) -> None:

@@ -18,7 +18,7 @@ from niom_ros.benchmarks.speed.machine import machine, why_not_idle
 from niom_ros.benchmarks.speed.tracking import measure_tracking
 from niom_ros.benchmarks.speed.views import named, Size
 from niom_ros.core.errors import UserError
-from niom_ros.core.progress_line import LiveLine
+from niom_ros.core.progress_line import ProgressLine
 from niom_ros.core.settings import default_threads, Settings
 from niom_ros.images.writing import write_bytes
 from niom_ros.matching.matcher import Matcher
@@ -38,7 +38,7 @@ class Plan:
     parts: tuple[str, ...] = ()  # none: all of them
 
     def has(self, part: str) -> bool:
-        """Tell whether a part is measured."""
+        """Return whether a part is measured."""
         return not self.parts or part in self.parts
 
 
@@ -61,7 +61,7 @@ def bench(
     store = ModelStore()
     matcher = Matcher(settings, store)
     findings = Findings()
-    line = LiveLine()
+    line = ProgressLine()
     for measure in parts(matcher, settings, store, plan, line.draw):
         try:
             part = measure()

@@ -218,7 +218,7 @@ def as_yaml(value: object) -> str:
 
 
 def is_same(attempt: Attempt, result: MatchResult) -> bool:
-    """Tell whether node and library found the same: only then their times can be compared."""
+    """Return whether node and library found the same: only then their times can be compared."""
     outcome = attempt.outcome
     return (
         result.homography.status == outcome.verdict.status
@@ -314,12 +314,12 @@ def film_of(size: Size) -> list[View]:
 
 
 def are_enough(results: list[MatchResult]) -> bool:
-    """Tell whether a rate can be told from so many results."""
+    """Return whether a rate can be told from so many results."""
     return len(results) >= FEWEST_RESULTS
 
 
 def is_tracked(result: MatchResult) -> bool:
-    """Tell whether a frame was answered by following what was found before."""
+    """Return whether a frame was answered by following what was found before."""
     return bool(result.homography.source == Homography.TRACKED)
 
 

@@ -51,7 +51,7 @@ class Attempt:
     look: ImageAnalysis | None = None  # what our networks saw
 
     def is_right(self, view: View, reference_box: Box) -> bool:
-        """Tell whether the reference was found where it truly is."""
+        """Return whether the reference was found where it truly is."""
         found = self.outcome.verdict.reference_to_image
         if found is None:
             return False

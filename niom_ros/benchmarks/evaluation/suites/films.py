@@ -55,7 +55,7 @@ class Followed:
 
     @property
     def found(self) -> bool:
-        """Tell whether the reference was claimed to be somewhere."""
+        """Return whether the reference was claimed to be somewhere."""
         return self.answer is not None and self.answer.found
 
     @property

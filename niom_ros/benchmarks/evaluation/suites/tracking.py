@@ -263,7 +263,7 @@ class Clock:
         self._next = seconds
 
     def due(self, stamp: float) -> bool:
-        """Tell whether it is time; if so, the next time comes later."""
+        """Return whether it is time; if so, the next time comes later."""
         if stamp < self._next - 1e-6:  # sums of times are not exact
             return False
         self._next = stamp + self._seconds
