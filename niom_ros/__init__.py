@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from niom_ros.matching.prepared_reference import PreparedReference
     from niom_ros.matching.reference import Landmark, Reference
     from niom_ros.stream.answers import Answer
-    from niom_ros.stream.stream import Stream
+    from niom_ros.stream.camera import CameraModel
+    from niom_ros.stream.stream import Frame, Stream
 
 # The generated messages live in another folder of the same name; this joins the two.
 __path__ = extend_path(__path__, __name__)
@@ -39,6 +40,8 @@ __path__ = extend_path(__path__, __name__)
 # Imported when they are first used: torch takes seconds, and `niom --help` needs none of it.
 _HOMES = {
     'Answer': 'niom_ros.stream.answers',
+    'CameraModel': 'niom_ros.stream.camera',
+    'Frame': 'niom_ros.stream.stream',
     'Landmark': 'niom_ros.matching.reference',
     'Limits': 'niom_ros.core.settings',
     'Match': 'niom_ros.matching.match',
@@ -58,6 +61,8 @@ _HOMES = {
 
 __all__ = [
     'Answer',
+    'CameraModel',
+    'Frame',
     'Landmark',
     'Limits',
     'Match',
@@ -76,13 +81,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'niom_ros' has no attribute '{name}'")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # or type checkers would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'niom_ros' has no attribute '{name}'")
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -25,7 +25,7 @@ class ScriptedMatcher:
 
     def analyse(self, image, most_keypoints=None):
         return SimpleNamespace(
-            image=image, most_keypoints=most_keypoints, has_edges=False, scene_was_detected=False
+            image=image, most_keypoints=most_keypoints, by_keypoints=True, scene_was_detected=False
         )
 
     def match_all(self, references, analysis, options=None, prior=None):

@@ -551,7 +551,7 @@ def test_a_plug_in_that_ends_the_program_ends_only_its_frame(cup_film, bench):
     assert bench.set_parameter('tracking', False).successful
     (bench.faults / 'extractor').write_text('SystemExit')
     fault = cup_film.show_until(status_is(Homography.FAULT))
-    assert 'niom failed on this frame: SystemExit(3)' in fault.status_message
+    assert 'the node failed on this frame: SystemExit(3)' in fault.status_message
     (bench.faults / 'extractor').unlink()
     cup_film.show_until(is_matched)
     assert bench.set_parameter('tracking', True).successful

@@ -1,5 +1,6 @@
 """What the README promises to those who use niom_ros from Python."""
 
+import math
 import re
 import subprocess
 import sys
@@ -9,7 +10,17 @@ import numpy as np
 import pytest
 
 import niom_ros
-from niom_ros import Matcher, read_image, Reference, Settings, Stream, UserError
+from niom_ros import (
+    CameraModel,
+    Limits,
+    Matcher,
+    read_image,
+    Reference,
+    Settings,
+    Stream,
+    StreamOptions,
+    UserError,
+)
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, VirtualScene
 
 
@@ -110,13 +121,54 @@ def cup(coffee):
     return matcher, matcher.prepare(coffee)
 
 
-def test_other_bad_input_is_a_user_error_too(cup, tmp_path):
-    matcher, _ = cup
+def test_other_bad_input_is_a_user_error_too(cup, coffee, tmp_path):
+    matcher, prepared = cup
     for use, words in (
         (lambda: read_image(tmp_path / 'none.png'), 'none.png'),
         (lambda: Settings(extractor='nobody'), "unknown extractor 'nobody': use one of aliked"),
         (lambda: Stream(matcher).answer(np.zeros((40, 60, 3), np.uint8)), 'no references'),
         (lambda: matcher.prepare(np.zeros((99, 99, 3), np.uint8)), 'has only 0 distinct points'),
+        (lambda: matcher.match(Reference(coffee), coffee), 'give what Matcher.prepare returns'),
+        (lambda: matcher.match(coffee, coffee), 'a ndarray cannot be matched'),
+        (lambda: Stream(matcher, [Reference(coffee)]), 'a Reference cannot be matched'),
+        (lambda: Stream(matcher, [prepared]).answer(coffee, math.nan), 'give seconds'),
+        (lambda: StreamOptions(rotation=45), "unknown rotation '45': use one of 0, 90, 180, 270"),
+        (lambda: StreamOptions(landmark_mode='all'), "unknown landmark_mode 'all'"),
+        (lambda: StreamOptions(match_interval=-1), 'match_interval is -1'),
+        (lambda: Limits(min_confidence=7), 'min_confidence is 7: it must be between 0 and 1'),
+        (lambda: Settings(extra_strategies=('nobody',)), "unknown strategy 'nobody'"),
     ):
         with pytest.raises(UserError, match=words):
             use()
+
+
+def test_one_reference_may_be_given_without_a_list(cup, coffee):
+    matcher, prepared = cup
+    assert Stream(matcher, prepared).answer(coffee).found
+
+
+def test_with_a_camera_and_a_width_the_answer_has_a_pose(cup, coffee):
+    matcher, _ = cup
+    scene = VirtualScene(coffee, example_photo('gravel'))
+    camera = CameraModel((scene.width, scene.height), scene.camera_matrix(), np.zeros(5))
+    reference = matcher.prepare(Reference(coffee, physical_width=0.3))
+    answer = Stream(matcher, [reference], camera=camera).answer(scene.view(8.0, 0).image)
+    _, shift = scene.pose(8.0)
+    truth = 0.3 * shift
+    assert np.linalg.norm(answer.pose.translation - truth) < 0.03 * np.linalg.norm(truth)
+    without = Stream(matcher, [reference]).answer(scene.view(8.0, 0).image)
+    assert without.pose is None and without.no_pose == 'no calibrated camera is given'
+
+
+def test_a_type_checker_knows_the_names(tmp_path):
+    script = tmp_path / 'uses.py'
+    script.write_text(
+        'from niom_ros import Macher, Matcher\n'
+        'matcher = Matcher()\n'
+        'reveal_type(matcher.match(matcher.prepare(matcher), 3).confidence)\n'
+    )
+    command = [sys.executable, '-m', 'mypy', '--cache-dir', str(tmp_path / 'cache'), str(script)]
+    said = subprocess.run(command, capture_output=True, text=True).stdout
+    assert 'has no attribute "Macher"' in said
+    assert 'Argument 1 to "prepare" of "Matcher" has incompatible type "Matcher"' in said
+    assert 'Revealed type is "float"' in said or 'Revealed type is "builtins.float"' in said

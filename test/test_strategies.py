@@ -50,6 +50,7 @@ class Tiny:
 
     name: ClassVar[str] = 'tiny'
     rank: ClassVar[int] = 400
+    by_keypoints: ClassVar[bool] = False
     calibration = None
     applies = True
     answer: Match | None = None

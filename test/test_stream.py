@@ -221,14 +221,40 @@ def test_a_refused_frame_ends_no_track_and_is_answered_by_the_match(film):
 
 def test_a_match_that_fails_is_answered_with_fault_and_reported(film):
     def fail(image):
-        raise SystemExit(3)
+        raise ValueError(3)
 
     film.matcher.view_of = fail
     frame = film.frame()
     film.stream.follow(frame)
     answer = film.stream.match(frame)
     assert answer.status is Status.FAULT
-    assert film.faults == [answer.message] == ['niom failed on this frame: SystemExit(3)']
+    assert film.faults == [answer.message] == ['niom failed on this frame: ValueError(3)']
+
+
+def test_a_program_that_ends_is_not_kept_from_it_unless_it_asks_for_that(film):
+    def end(image):
+        raise SystemExit(3)
+
+    film.matcher.view_of = end
+    with pytest.raises(SystemExit):
+        film.stream.match(film.frame())
+    node = film.new_stream(survives=BaseException, name='the node')
+    answer = node.match(film.frame())
+    assert answer.message == 'the node failed on this frame: SystemExit(3)'
+
+
+@pytest.mark.parametrize('back', [100.0, 0.0])
+def test_time_that_goes_back_starts_over_and_is_tracked_again(film, back):
+    """As in a looped video; also after as many full matches as are remembered."""
+    film.options = replace(film.options, match_interval=0.2)
+    stream = Stream(film.matcher, film.prepared, film.options)
+
+    def sources(start):
+        answers = [stream.answer(film.frame().image, start + n * STEP) for n in range(30)]
+        return [answer.tracked for answer in answers]
+
+    assert sources(back) == [False] + [True] * 29
+    assert sources(0.0) == [False] + [True] * 29
 
 
 def test_the_user_may_interrupt_a_match(film):

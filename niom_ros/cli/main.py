@@ -577,7 +577,7 @@ def models_check(arguments: argparse.Namespace) -> int:
 
 def _add_plugins(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
-        'plugins', help='show every extractor, matcher, detector and label embedder'
+        'plugins', help='show every extractor, matcher, detector, label embedder and strategy'
     )
     command.set_defaults(run=plugins)
 

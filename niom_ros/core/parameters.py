@@ -158,7 +158,7 @@ NETWORK_PARAMETERS = (
     ),
     Parameter(
         'extra_strategies',
-        Settings.extra_strategies,
+        '',
         'Strategies of plug-ins to try besides the built-in ones, separated by commas.',
     ),
     Parameter(
@@ -459,7 +459,9 @@ VIRTUAL_CAMERA_PARAMETERS = (
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
     """Return the settings that are fixed once the networks are loaded."""
-    return Settings(**{field.name: values[field.name] for field in fields(Settings)})
+    chosen = {field.name: values[field.name] for field in fields(Settings)}
+    names = (name.strip() for name in chosen['extra_strategies'].split(','))
+    return Settings(**chosen | {'extra_strategies': tuple(filter(None, names))})
 
 
 def options_of(values: Mapping[str, Any]) -> Options:

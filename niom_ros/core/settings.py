@@ -1,5 +1,6 @@
 """What can be configured: which networks run, on which device, and how they work together."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 import os
 from pathlib import Path
@@ -50,7 +51,7 @@ class Settings:
     gate_heat: bool = True  # cut each heat map off at its object's box
     fallback: str = 'none'  # where weights come from when nothing is detected
     label_embedder: str = 'auto'  # auto: open_clip if clip_path is set, else tables
-    extra_strategies: str = ''  # of plug-ins, tried besides the built-in ones; comma-separated
+    extra_strategies: tuple[str, ...] = ()  # of plug-ins, to try besides the built-in ones
     clip_path: str = ''  # an open_clip checkpoint that compares labels
     clip_model: str = 'ViT-B-32'  # its architecture, as open_clip names it
 
@@ -77,8 +78,7 @@ class Settings:
     @property
     def strategies(self) -> tuple[str, ...]:
         """Return the names of the strategies that are tried."""
-        extra = (name.strip() for name in self.extra_strategies.split(','))
-        return tuple(dict.fromkeys((*STRATEGIES.built_in, *filter(None, extra))))
+        return tuple(dict.fromkeys((*STRATEGIES.built_in, *self.extra_strategies)))
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,17 @@ class Limits:
     max_stretch: float = 8.0  # largest ratio of the scales in two directions
     max_perspective: float = 30.0  # largest ratio of the scales at two corners
 
+    def __post_init__(self) -> None:
+        """Refuse invalid values."""
+        for name in ('score_threshold', 'min_confidence', 'min_inlier_ratio', 'min_coverage'):
+            check_share(name, getattr(self, name))
+        if not self.reprojection_error > 0:
+            raise SettingsError(
+                f'reprojection_error is {self.reprojection_error}: it must be above 0'
+            )
+        if self.min_inliers < 0:
+            raise SettingsError(f'min_inliers is {self.min_inliers}: it must be 0 or more')
+
 
 @dataclass(frozen=True)
 class Options:
@@ -177,11 +188,19 @@ class StreamOptions:
     max_latency: float = 0.0  # seconds that a full match may take; 0: any time
     detection_interval: float = 5.0  # seconds for which detected objects move with the track
 
+    def __post_init__(self) -> None:
+        """Refuse invalid values."""
+        check_choice('rotation', self.rotation, ROTATIONS)
+        check_choice('landmark_mode', self.landmark_mode, LANDMARK_MODES)
+        for name in ('match_interval', 'max_latency', 'detection_interval'):
+            if not getattr(self, name) >= 0:
+                raise SettingsError(f'{name} is {getattr(self, name)}: it must be 0 or more')
 
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+
+def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
     """Refuse a value that is not one of the choices."""
     if value not in choices:
-        raise SettingsError(f"unknown {name} '{value}': use one of {', '.join(choices)}")
+        raise SettingsError(f"unknown {name} '{value}': use one of {', '.join(map(str, choices))}")
 
 
 def check_share(name: str, value: float) -> None:

@@ -71,6 +71,7 @@ class ImageAnalysis:
         self.most_keypoints = most_keypoints
         self.part: Box | None = None  # where keypoints are extracted; None: the whole image
         self.times = StageTimes()
+        self.by_keypoints = True  # whether the time it took depends on the number of keypoints
         self._perception = perception
         self._features = Once(self._extract)
         self._scene = Once(self._detect)

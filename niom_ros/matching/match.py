@@ -39,7 +39,7 @@ class Weights:
         return described_source(self.source, self.why_none)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Match:
     """The result of looking for a reference in an image.
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from niom_ros.core.plugins import STRATEGIES
 from niom_ros.core.settings import Limits, Options, Settings
 from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, mark_weights_unneeded, Match, NOT_TRIED
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.preparation import prepare
-from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.matching.prepared_reference import check_prepared, PreparedReference
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.registry import load_strategies
@@ -50,6 +51,7 @@ class Matcher:
         self, reference: PreparedReference, image: np.ndarray, options: Options | None = None
     ) -> Match:
         """Find the reference in an RGB image (height x width x 3, uint8)."""
+        check_prepared(reference)
         check_rgb(image, 'the image')
         return self.match_all([reference], self.analyse(image), options)[0]
 
@@ -107,7 +109,9 @@ class Matcher:
     def _try(self, search: Search) -> Match:
         """Run a strategy, and return its match or the earlier one, as the strategy decides."""
         strategy, earlier = self._strategies[search.approach.strategy], search.earlier
-        later = strategy.find(search)
+        search.image.by_keypoints &= strategy.by_keypoints
+        with STRATEGIES.blaming(search.approach.strategy):
+            later = strategy.find(search)
         if later is None:
             return earlier
         if not strategy.replaces(earlier, later):

@@ -8,7 +8,7 @@ from niom_ros.core.boxes import Box
 from niom_ros.drawings.strokes import Strokes
 from niom_ros.matching.features import Features, strongest
 from niom_ros.matching.prepared_features import PreparedFeaturesCache
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.reference import BadReference, Reference
 from niom_ros.semantics.scene import Scene
 
 MOST_SMALLER = 8  # copies with fewer keypoints that are kept
@@ -59,3 +59,11 @@ class PreparedReference:
     def size(self) -> tuple[int, int]:
         """Return width and height of the picture in pixels."""
         return self.given.size
+
+
+def check_prepared(reference: object) -> None:
+    """Refuse what no network has seen yet."""
+    if not hasattr(reference, 'given'):
+        raise BadReference(
+            f'a {type(reference).__name__} cannot be matched: give what Matcher.prepare returns'
+        )

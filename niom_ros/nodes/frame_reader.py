@@ -78,6 +78,7 @@ class FrameReader:
             camera=camera,
             no_camera=no_camera,
             tag=message.header.stamp,
+            begun=stamp,
         )
         return Received(message, live, size, frame)
 

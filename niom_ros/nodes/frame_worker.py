@@ -14,7 +14,7 @@ from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured, Live
 from niom_ros.nodes.frame_reader import CameraImage, FrameReader, Received
 from niom_ros.nodes.newest_frame import NewestFrame
-from niom_ros.nodes.picture_thread import PictureThread
+from niom_ros.nodes.picture_thread import PictureThread, Shown
 from niom_ros.nodes.statistics import Statistics
 from niom_ros.stream.answers import Answer, no_answer
 from niom_ros.stream.stream import MatchDeadline, Stream
@@ -49,7 +49,13 @@ class FrameWorker:
         self._to_match: NewestFrame[Received] = NewestFrame()
         self._statistics = statistics
         self._live = live
-        self._stream = Stream(configured.matcher, deadline=MATCH_DEADLINE, report=self._fail)
+        self._stream = Stream(
+            configured.matcher,
+            deadline=MATCH_DEADLINE,
+            report=self._fail,
+            name='the node',
+            survives=BaseException,  # also a plug-in that calls sys.exit costs only its frame
+        )
         self._answered = -math.inf  # stamp of the newest answered frame
         self._publishing = Lock()
         self.no_pose = ''  # why the last reference that was found has no pose
@@ -101,26 +107,33 @@ class FrameWorker:
             self._fail(reason)
             received = self._reader.refused(message, live, no_answer(Status.FAULT, reason))
         answer = self._stream.follow(received.frame)
-        if answer is not None:
-            self._publish(received, answer)
+        published = None if answer is None else self._publish(received, answer)
         if self._stream.wants_match:
             self._to_match.put(received)
+        if published is not None:
+            self._show(received, published)
 
     def _match(self, received: Received) -> None:
         """Match a frame in full, and publish the answer unless a newer frame was answered."""
+        published: list[Answer | None] = []
+        answer = self._stream.match(
+            received.frame, lambda answer: published.append(self._publish(received, answer))
+        )
+        # Only now, when the track is corrected: pictures must not delay it.
+        if published and published[0] is not None:
+            self._show(received, published[0])
+        else:
+            self._show(received, answer, only_heat=True)  # tracking has no heat to show
 
-        def tell(answer: Answer) -> None:
-            if not self._publish(received, answer) and not self._frames.closed:
-                self._show(received, answer, only_heat=True)  # tracking has no heat to show
+    def _publish(self, received: Received, answer: Answer) -> Answer | None:
+        """Publish the answer to a frame, unless a newer frame was answered already.
 
-        self._stream.match(received.frame, tell)
-
-    def _publish(self, received: Received, answer: Answer) -> bool:
-        """Publish the answer to a frame, unless a newer frame was answered already."""
+        Returns what was published: an answer that came too late is STALE.
+        """
         message, live = received.message, received.live
         with self._publishing:
             if received.frame.stamp <= self._answered or self._frames.closed:
-                return False
+                return None
             self._answered = received.frame.stamp
             info = self._info(received)
             # So that no message mentions a reference after the reply to its removal; pictures may
@@ -143,13 +156,20 @@ class FrameWorker:
             if answer.found:
                 self.no_pose = answer.no_pose
             self._statistics.finished(answer.status, info.latency, answer.match.stage_seconds)
-        # Outside of the lock: pictures must not delay answers.
-        self._show(received, answer)
-        return True
+        return answer
 
     def _show(self, received: Received, answer: Answer, only_heat: bool = False) -> None:
-        width = received.live.values['picture_width']
-        self._pictures.show(answer, received.message.header, width, only_heat)
+        """Have pictures drawn; answers do not depend on them."""
+        shown = Shown(
+            answer=answer,
+            stamp=received.frame.stamp,
+            header=received.message.header,
+            width=received.live.values['picture_width'],
+        )
+        try:
+            self._pictures.show(shown, only_heat)
+        except Exception as error:
+            self._fail(f'a picture could not be drawn: {explained(error)}')
 
     def _info(self, received: Received) -> FrameInfo:
         matcher = self._configured.matcher

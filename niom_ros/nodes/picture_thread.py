@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import math
 from threading import Condition, Thread
 
 from std_msgs.msg import Header
@@ -16,6 +17,7 @@ class Shown:
     """An answer to draw a picture of."""
 
     answer: Answer
+    stamp: float  # of its frame, in seconds
     header: Header  # of the camera image
     width: int  # of the picture, at most, in pixels
 
@@ -31,20 +33,23 @@ class PictureThread:
         self._outputs = outputs
         self._report = report
         self._waiting: dict[str, Shown] = {}  # by topic, oldest first
+        self._newest: dict[str, float] = {}  # by topic, the stamp of the last frame
         self._changed = Condition()
         self._closed = False
         self.thread = Thread(target=self._work, name='pictures', daemon=True)
         self.thread.start()
 
-    def show(self, answer: Answer, header: Header, width: int, only_heat: bool = False) -> None:
-        """Queue the pictures that have subscribers."""
-        shown = Shown(answer, header, width)
+    def show(self, shown: Shown, only_heat: bool = False) -> None:
+        """Queue the pictures that have subscribers, unless a newer frame was shown."""
         for topic in (HEAT,) if only_heat else PICTURES:
             # A frame that was only tracked has no heat, and must not displace one that has.
-            if topic == HEAT and answer.analysis is None:
+            if topic == HEAT and shown.answer.analysis is None:
                 continue
-            if self._outputs.is_watched(topic):
-                with self._changed:
+            if not self._outputs.is_watched(topic):
+                continue
+            with self._changed:
+                if not self._closed and shown.stamp > self._newest.get(topic, -math.inf):
+                    self._newest[topic] = shown.stamp
                     self._waiting[topic] = shown
                     self._changed.notify()
 
@@ -61,6 +66,7 @@ class PictureThread:
                 self._outputs.publish_picture(topic, shown.answer, shown.header, shown.width)
             except BaseException as error:  # answers do not depend on pictures
                 self._report(f'a picture could not be drawn: {explained(error)}')
+            del task, shown  # the networks' view of an image takes megabytes
 
     def _next(self) -> tuple[str, Shown] | None:
         """Wait for the next picture to draw; None once closed."""

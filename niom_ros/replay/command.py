@@ -196,7 +196,7 @@ class Replayer:
         self._matcher = matcher
         self._stream = Stream(matcher)
         self._taken = 0
-        self._last_stamp = -math.inf
+        self._last_time, self._last_stamp = -1, -math.inf
         self._calibration = Calibration()
 
     def result_of(self, image: BagImage) -> FrameResult:
@@ -247,11 +247,15 @@ class Replayer:
         return RefusedFrame(answer, stamp, self.references, options), size
 
     def _stamp_of(self, image: BagImage) -> float:
-        """Return when an image was recorded, in seconds; a moment later than the one before."""
+        """Return when an image was recorded, in seconds.
+
+        Images that were recorded at the same time are a moment apart. If time goes back, as in a
+        bag of several recordings, the stream starts over.
+        """
         stamp = image.time / 1e9
-        if stamp == self._last_stamp:
-            stamp += SAME_MOMENT
-        self._last_stamp = stamp
+        if image.time == self._last_time:
+            stamp = self._last_stamp + SAME_MOMENT
+        self._last_time, self._last_stamp = image.time, stamp
         return stamp
 
 

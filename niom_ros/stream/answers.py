@@ -19,10 +19,10 @@ from niom_ros.stream.landmarks import place_landmarks, PlacedLandmark
 from niom_ros.stream.pose import find_pose, Pose
 from niom_ros.stream.rotation import Rotation
 
-NO_CAMERA = 'no camera_info has arrived'
+NO_CAMERA = 'no calibrated camera is given'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answer:
     """All that is known about one camera image.
 

@@ -32,6 +32,10 @@ class Recollection:
         self._prior: Prior | None = None  # of the last image in which a reference was found
         self._sighting: Sighting | None = None  # of the last image whose objects were detected
 
+    def forget(self) -> None:
+        """Start without a memory again."""
+        self._prior = self._sighting = None
+
     def prior(
         self,
         references: Sequence[KnownReference],

@@ -20,7 +20,7 @@ from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.match import Match, Weights
 from niom_ros.matching.matcher import Matcher
-from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.matching.prepared_reference import check_prepared, PreparedReference
 from niom_ros.references.known_reference import KnownReference
 from niom_ros.stream.answers import Answer, answer_about, find_best, no_answer, NO_CAMERA
 from niom_ros.stream.camera import CameraModel
@@ -33,6 +33,7 @@ from niom_ros.tracking.tracker import Tracker
 FRAMES_KEPT = 8  # that were or will be matched in full; a track starts from one of the last
 SOMETHING_ELSE = 'something else is looked for, or in another way'
 TRACKING_FAILED = 'tracking failed'
+TIME_WENT_BACK = 'the frames began anew: their time went back'
 NOT_WEIGHTED = Weights(why_none='tracked')
 
 
@@ -56,6 +57,7 @@ class Frame:
     camera: CameraModel | None = None
     no_camera: str = NO_CAMERA  # why there is no camera, if there is none
     tag: Any = None  # identifies the frame in Answer.matched_tag of later ones; None: its stamp
+    begun: float | None = None  # when work on it began, by the stream's clock; None: in `follow`
 
     @cached_property
     def rotation(self) -> Rotation:
@@ -82,7 +84,7 @@ class RefusedFrame:
 class Waiting:
     """What is known about a frame that waits to be matched in full."""
 
-    begun: float  # when `follow` got it, in seconds of the clock
+    begun: float  # when work on it began, in seconds of the clock
     tracked: Tracked | None  # where its reference was tracked to
 
 
@@ -112,18 +114,24 @@ class Stream:
         references: Sequence[PreparedReference] = (),
         options: StreamOptions | None = None,
         *,
+        camera: CameraModel | None = None,
         tracker: Tracker | None = None,
         recollection: Recollection | None = None,
         budget: KeypointBudget | None = None,
         clock: Callable[[], float] = time.monotonic,
         deadline: MatchDeadline | None = None,
         report: Callable[[str], None] = lambda fault: None,
+        name: str = 'niom',
+        survives: type[BaseException] = Exception,
     ) -> None:
-        """Start without any track; references and options are those of `answer`.
+        """Start without any track; references, options and camera are those of `answer`.
 
         The clock measures how long full matches take. `report` gets every fault, even one that
-        costs no answer.
+        costs no answer; `name` says who failed. An error that it survives costs one frame.
         """
+        references = list(references) if isinstance(references, Sequence) else [references]
+        for prepared in references:
+            check_prepared(prepared)
         self.matcher = matcher
         self.wants_match = False  # whether the last frame given to `follow` should be matched
         self._references = tuple(
@@ -131,14 +139,18 @@ class Stream:
             for revision, prepared in enumerate(references, start=1)
         )
         self._options = options or StreamOptions()
+        self._camera = camera
         self._tracker = tracker or Tracker()
         self._recollection = recollection or Recollection()
         self._budget = budget or KeypointBudget(matcher.max_keypoints)
         self._clock = clock
         self._deadline = deadline or MatchDeadline()
         self._report = report
+        self._name = name
+        self._survives = survives
         self._following = False  # whether the last frame was answered by tracking
         self._sought: Sought | None = None  # what may be tracked; None: nothing
+        self._last_stamp = -math.inf  # of the last frame
         self._last_match = -math.inf  # stamp of the last frame that should be matched
         self._match_due = math.inf  # deadline of the full match under way
         self._memory = Lock()  # guards the two below, which both threads use
@@ -158,7 +170,7 @@ class Stream:
         """Return what is known about the next RGB image, taken at `stamp` in seconds.
 
         Takes as long as a full match when one is due. Without a stamp, the image is taken to be
-        as old as this call.
+        as old as this call. Stamps must increase: one that does not starts a new stream.
         """
         return self.answer_frame(self.frame(image, stamp))
 
@@ -168,7 +180,9 @@ class Stream:
         if not self._references:
             raise SettingsError('the stream has no references: give some to Stream')
         stamp = self._clock() if stamp is None else stamp
-        return Frame(image, stamp, self._references, self._options)
+        if not isinstance(stamp, int | float) or not math.isfinite(stamp):
+            raise SettingsError(f'the stamp of an image is {stamp!r}: give seconds')
+        return Frame(image, float(stamp), self._references, self._options, self._camera)
 
     def answer_frame(self, frame: Frame | RefusedFrame) -> Answer:
         """Track and, when due, match in full, all in the calling thread."""
@@ -187,6 +201,11 @@ class Stream:
         The first frame in which it is lost is answered as well, so that a loss shows at once.
         """
         begun = self._clock()
+        if isinstance(frame, Frame) and frame.begun is not None:
+            begun = frame.begun
+        if frame.stamp <= self._last_stamp:
+            self._start_over()
+        self._last_stamp = frame.stamp
         sought = sought_in(frame) if frame.options.tracking else None
         if sought != self._sought:
             # In this order, so that a track that starts just now is forgotten here or by `match`.
@@ -221,6 +240,14 @@ class Stream:
         self._tracker.forget(why)
         with self._memory:
             self._tags.clear()
+
+    def _start_over(self) -> None:
+        """Forget everything that depends on earlier stamps."""
+        self.forget(TIME_WENT_BACK)
+        self._last_match = -math.inf
+        self._recollection.forget()
+        with self._memory:
+            self._waiting.clear()
 
     def _track(self, frame: Frame | RefusedFrame) -> tuple[Tracked | None, Any]:
         """Return where the reference was tracked to, and the tag of the full match behind it."""
@@ -266,8 +293,8 @@ class Stream:
         if late <= 0:
             return ''
         return (
-            f'a full match should have ended {late:.0f} s ago: if it does not, restart the node; '
-            'if the machine is just slow, lower max_keypoints or max_image_side'
+            f'a full match should have ended {late:.0f} s ago: if it does not, restart '
+            f'{self._name}; if the machine is just slow, lower max_keypoints or max_image_side'
         )
 
     # Full matches
@@ -313,14 +340,11 @@ class Stream:
                 ),
                 most_keypoints=self._budget.keypoints(options.max_latency),
             )
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # also of a plug-in that calls sys.exit
+        except self._survives as error:
             return self._fault(error)
         finally:
             self._match_due = math.inf
-        # With edges, it was not matched by keypoints alone.
-        if answer.analysis is not None and not answer.analysis.has_edges:
+        if answer.analysis is not None and answer.analysis.by_keypoints:
             self._budget.took(self._clock() - waiting.begun, options.max_latency)
         self._recollection.note(answer, frame.stamp)
         return answer
@@ -353,7 +377,7 @@ class Stream:
 
     def _fault(self, error: BaseException) -> Answer:
         """Return the answer to a frame on which something failed."""
-        reason = f'niom failed on this frame: {explained(error)}'
+        reason = f'{self._name} failed on this frame: {explained(error)}'
         self._report(reason)
         return no_answer(Status.FAULT, reason)
 
@@ -365,7 +389,7 @@ def sought_in(frame: Frame | RefusedFrame) -> Sought:
 
 
 def remember(kept: dict[float, Any], stamp: float, what: Any) -> None:
-    """Keep something about a frame, and drop the oldest beyond FRAMES_KEPT."""
+    """Keep something about a frame, and drop what was kept first beyond FRAMES_KEPT."""
     kept[stamp] = what
-    for old in sorted(kept)[:-FRAMES_KEPT]:
+    for old in list(kept)[:-FRAMES_KEPT]:
         del kept[old]

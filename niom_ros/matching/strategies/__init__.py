@@ -1,1 +1,1 @@
-"""The ways to find a reference in an image, one in each file; registry.py names them."""
+"""The ways to find a reference in an image, one in each file; core/plugins.py names them."""

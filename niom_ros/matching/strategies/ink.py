@@ -67,6 +67,7 @@ class Ink:
 
     name: ClassVar[str] = 'ink'
     rank: ClassVar[int] = 200
+    by_keypoints: ClassVar[bool] = False
 
     def __init__(self, perception: Perception) -> None:
         """Load the calibration; the edges come with the image."""

@@ -30,6 +30,7 @@ class OnObject:
 
     name: ClassVar[str] = 'on_object'
     rank: ClassVar[int] = 300
+    by_keypoints: ClassVar[bool] = False
 
     def __init__(self, perception: Perception) -> None:
         """Load the calibration; edges and objects come with the image."""

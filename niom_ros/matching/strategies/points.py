@@ -51,6 +51,7 @@ class Points:
 
     name: ClassVar[str] = 'points'
     rank: ClassVar[int] = 100
+    by_keypoints: ClassVar[bool] = True
 
     def __init__(self, perception: Perception) -> None:
         """Use these networks."""

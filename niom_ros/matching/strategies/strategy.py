@@ -45,6 +45,7 @@ class Strategy(Protocol):
 
     name: ClassVar[str]  # its registered name
     rank: ClassVar[int]  # points 100, ink 200, on_object 300: lower ones are tried earlier
+    by_keypoints: ClassVar[bool]  # whether its time depends on the number of keypoints
     calibration: Calibration | None  # from checks to confidence; None: `min_inliers` decides alone
 
     def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
