@@ -77,7 +77,14 @@ def grey_image(width=WIDTH, height=HEIGHT):
 def plain_reference(width=WIDTH, height=HEIGHT):
     box = Box(0, 0, width, height)
     return PreparedReference(
-        grey_image(width, height), None, Scene(), box, box.area, 1.0, False, 1.0
+        given=Reference(grey_image(width, height)),
+        features=None,
+        scene=Scene(),
+        box=box,
+        counting_area=box.area,
+        matchability=1.0,
+        drawing=False,
+        kind_confidence=1.0,
     )
 
 

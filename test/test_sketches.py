@@ -234,7 +234,7 @@ def test_a_drawing_that_was_found_is_looked_for_where_it_was(
         assert corner_error(verdict.reference_to_image, view.picture_to_image, box) < 12
         assert found.match.locked == frame
     assert searches == ['trace', 'trace_near', 'trace_near']
-    assert found.look is not None and not found.look.has_features
+    assert found.analysis is not None and not found.analysis.has_features
 
 
 @pytest.mark.parametrize('degrees', [90, 180])
