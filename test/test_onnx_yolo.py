@@ -493,7 +493,7 @@ def assert_same_objects(
 ) -> None:
     """Compare labels, scores, boxes and heat maps."""
     closed_form = torch_detector.detect(photo)
-    monkeypatch.setattr(torch_detector, 'look', ByProbability(torch_detector).output)
+    monkeypatch.setattr(torch_detector, 'run_network', ByProbability(torch_detector).run_network)
     expected = torch_detector.detect(photo)
     found = load(path).detect(photo)
     assert [seen.label for seen in found] == [seen.label for seen in expected]
