@@ -116,11 +116,11 @@ def test_from_the_detector_to_weights(half):
     with fake_gpu(half, detector.network):
         letterbox = detector.letterbox(320, 240)
         size = letterbox.input_height, letterbox.input_width
-        look = detector.look(torch.rand(1, 3, *size, device='cuda'))
-        assert look.features is not None and look.features.device.type == 'cuda'
+        output = detector.run_network(torch.rand(1, 3, *size, device='cuda'))
+        assert output.features is not None and output.features.device.type == 'cuda'
         keypoints = fake_features(200, 128).keypoints
         heat = []
-        for level in look.levels:
+        for level in output.levels:
             assert level.boxes.device.type == level.scores.device.type == 'cuda'
             grid = level.evidence[0, 0]
             for gate in (Area(10, 20, 90, 70), None):

@@ -49,11 +49,11 @@ class Both:
             for keypoints, descriptors in sides
         ]
         found = self.theirs({'image0': given[0], 'image1': given[1]})
-        looks = [
-            self.ours.look(self.ours.input_proj(descriptors), keypoints, (WIDTH, HEIGHT))
+        states = [
+            self.ours.encode(self.ours.input_proj(descriptors), keypoints, (WIDTH, HEIGHT))
             for keypoints, descriptors in sides
         ]
-        pairs, scores = best_pairs(self.ours(*looks), 0.0)
+        pairs, scores = best_pairs(self.ours(*states), 0.0)
         return found['matches'][0], found['scores'][0], pairs, scores
 
 
@@ -114,13 +114,13 @@ def test_no_points_have_no_partners(counts):
 def test_what_is_known_of_one_side_does_not_change_with_use():
     model = Both('xfeat').ours
     with torch.no_grad():
-        looks = []
+        states = []
         for seed, count in enumerate((30, 20)):
             keypoints, descriptors = random_side(count, 64, seed)
-            looks.append(model.look(model.input_proj(descriptors), keypoints, (WIDTH, HEIGHT)))
-        before = [look.points.clone() for look in looks]
-        assert torch.equal(model(*looks), model(*looks))
-    assert all(torch.equal(look.points, old) for look, old in zip(looks, before, strict=True))
+            states.append(model.encode(model.input_proj(descriptors), keypoints, (WIDTH, HEIGHT)))
+        before = [state.points.clone() for state in states]
+        assert torch.equal(model(*states), model(*states))
+    assert all(torch.equal(state.points, old) for state, old in zip(states, before, strict=True))
 
 
 def photo_sides(count, stretch=(1.0, 1.0)):
@@ -164,11 +164,11 @@ def test_points_without_a_prospect_are_not_missed(stretch):
 def test_when_nothing_has_a_prospect_nothing_matches():
     sides = [random_side(count, 64, seed) for seed, count in enumerate((30, 20))]
     both = Both('xfeat', 0.999999)
-    looks = [
-        both.ours.look(both.ours.input_proj(descriptors), keypoints, (WIDTH, HEIGHT))
+    states = [
+        both.ours.encode(both.ours.input_proj(descriptors), keypoints, (WIDTH, HEIGHT))
         for keypoints, descriptors in sides
     ]
     with torch.no_grad():
-        assignment = both.ours(*looks)
+        assignment = both.ours(*states)
     assert assignment.shape == (30, 20)
     assert len(best_pairs(assignment, 0.0)[0]) == 0

@@ -21,7 +21,7 @@ import torch
 from niom_ros.core.settings import CAM_METHODS, SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
-from niom_ros.semantics.detectors.grid_detector import DetectorOptions, Look
+from niom_ros.semantics.detectors.grid_detector import DetectorOptions, NetworkOutput
 from niom_ros.semantics.detectors.onnx_yolo import load_onnx_yolo, open_session
 from niom_ros.semantics.detectors.ultralytics_yolo import load_ultralytics
 from niom_ros.semantics.detectors.yolo import YoloDetector
@@ -130,15 +130,15 @@ def test_decoded_boxes_with_objectness_become_grids(save_model: SaveModel) -> No
     detector = load(save_model(flat(with_object(3, True))))
     assert detector.name == 'onnx:model.onnx'
     assert detector.labels == ('class 0', 'class 1', 'class 2')
-    look = detector.look(torch.zeros(1, 3, HEIGHT, WIDTH))
-    assert [tuple(level.scores.shape) for level in look.levels] == [
+    output = detector.run_network(torch.zeros(1, 3, HEIGHT, WIDTH))
+    assert [tuple(level.scores.shape) for level in output.levels] == [
         (3, 3, 8, 12),
         (3, 3, 4, 6),
         (3, 3, 2, 3),
     ]
-    assert look.levels[1].scores[2, 2, 1, 4] == pytest.approx(0.72)
-    assert look.levels[1].evidence[2, 2, 1, 5] == pytest.approx(0.1)
-    assert look.levels[2].boxes[1, 0, 2].tolist() == [48, -16, 112, 48]
+    assert output.levels[1].scores[2, 2, 1, 4] == pytest.approx(0.72)
+    assert output.levels[1].evidence[2, 2, 1, 5] == pytest.approx(0.1)
+    assert output.levels[2].boxes[1, 0, 2].tolist() == [48, -16, 112, 48]
     assert_object_found(detector)
 
 
@@ -473,16 +473,16 @@ class ByProbability:
     """A detector of which probabilities are the evidence, as they are for ONNX."""
 
     def __init__(self, detector: YoloDetector) -> None:
-        self._look = detector.look
+        self._run_network = detector.run_network
         self._heads = detector.network.heads
 
-    def look(self, pixels: torch.Tensor) -> Look:
-        look = self._look(pixels)
+    def run_network(self, pixels: torch.Tensor) -> NetworkOutput:
+        output = self._run_network(pixels)
         levels = tuple(
             replace(level, evidence=(level.evidence + head.class_bias).sigmoid())
-            for level, head in zip(look.levels, self._heads, strict=True)
+            for level, head in zip(output.levels, self._heads, strict=True)
         )
-        return replace(look, levels=levels)
+        return replace(output, levels=levels)
 
 
 def assert_same_objects(
@@ -493,7 +493,7 @@ def assert_same_objects(
 ) -> None:
     """Compare labels, scores, boxes and heat maps."""
     closed_form = torch_detector.detect(photo)
-    monkeypatch.setattr(torch_detector, 'look', ByProbability(torch_detector).look)
+    monkeypatch.setattr(torch_detector, 'run_network', ByProbability(torch_detector).run_network)
     expected = torch_detector.detect(photo)
     found = load(path).detect(photo)
     assert [seen.label for seen in found] == [seen.label for seen in expected]
@@ -531,8 +531,8 @@ def test_a_real_network_of_fixed_size(
     pixels = torch.from_numpy(box.apply(coffee)).permute(2, 0, 1)[None] / 255
     detector = load(path)
     with torch.no_grad():
-        expected = yolov4_tiny.look(pixels).levels
-    for level, other in zip(detector.look(pixels).levels, expected, strict=True):
+        expected = yolov4_tiny.run_network(pixels).levels
+    for level, other in zip(detector.run_network(pixels).levels, expected, strict=True):
         assert torch.allclose(level.scores, other.scores, atol=1e-4)
         assert torch.allclose(level.boxes, other.boxes, atol=0.1)
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from niom_ros.core.settings import CAM_METHODS, SettingsError
-from niom_ros.semantics.detectors.grid_detector import Candidate, DetectorOptions, Look
+from niom_ros.semantics.detectors.grid_detector import Candidate, DetectorOptions, NetworkOutput
 from niom_ros.semantics.detectors.ultralytics_yolo import (
     load_ultralytics,
     QUIET,
@@ -95,23 +95,23 @@ def test_levels_are_what_ultralytics_decodes(ultralytics: Any, tmp_path: Path, k
     assert len(detector.labels) == 80
     pixels = noise()
     with torch.no_grad():
-        look = detector.look(pixels)
+        output = detector.run_network(pixels)
     expected = own_answer(ultralytics, path, pixels)
-    boxes = torch.cat([level.boxes.reshape(-1, 4) for level in look.levels])
-    scores = torch.cat([level.scores[0].flatten(1) for level in look.levels], dim=1)
+    boxes = torch.cat([level.boxes.reshape(-1, 4) for level in output.levels])
+    scores = torch.cat([level.scores[0].flatten(1) for level in output.levels], dim=1)
     centres, sizes = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
     assert torch.allclose(torch.cat((centres, sizes), dim=1).T, expected[:4], atol=1e-2)
     assert torch.allclose(scores, expected[4:84], atol=1e-6)
     assert scores.std() > 0
-    finest = look.levels[0]
+    finest = output.levels[0]
     assert finest.scores.shape == finest.evidence.shape == (1, 80, 8, 16)
-    assert look.features is not None
-    assert look.features.ndim == 3
+    assert output.features is not None
+    assert output.features.ndim == 3
 
 
-def strongest(look: Look) -> Candidate:
+def strongest(output: NetworkOutput) -> Candidate:
     """Return an object of the class that some cell of the middle level speaks for most."""
-    evidence = look.levels[1].evidence[0]
+    evidence = output.levels[1].evidence[0]
     return Candidate(1, 0, int(evidence.amax(dim=(1, 2)).argmax()), 1.0, Area(0, 0, 128, 64))
 
 
@@ -122,14 +122,14 @@ def test_the_closed_form_is_grad_cam(ultralytics: Any, tmp_path: Path, kind: str
     pixels = noise()
     detector = load(path)
     with torch.no_grad():
-        look = detector.look(pixels)
-        candidate = strongest(look)
-        expected = detector.evidence(look, candidate, pixels).clamp(min=0)
+        output = detector.run_network(pixels)
+        candidate = strongest(output)
+        expected = detector.evidence(output, candidate, pixels).clamp(min=0)
     expected = (expected - expected.min()) / (expected.max() - expected.min())
     for method in CAM_METHODS[1:]:
         other = load(path, cam=method)
         with torch.no_grad():
-            found = other.evidence(look, candidate, pixels)
+            found = other.evidence(output, candidate, pixels)
         assert found.shape == expected.shape
         assert found.isfinite().all()
         if method == 'gradcam':

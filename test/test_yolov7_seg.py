@@ -183,7 +183,7 @@ def test_a_network_is_made_of_its_plan():
     network = YoloV7(SMALL_PLAN).eval()
     network.load_weights(weights_for(network))
     assert {tensor.dtype for tensor in network.parameters()} == {torch.float32}
-    (fine, coarse), features = network.answer(torch.rand(1, 3, 64, 96))
+    (fine, coarse), features = network.outputs(torch.rand(1, 3, 64, 96))
     assert fine.shape == (1, 2 * (5 + 2 + 1), 32, 48)
     assert coarse.shape == (1, 2 * (5 + 2 + 1), 16, 24)
     assert features.shape == (1, 8, 16, 24)

@@ -1,1 +1,1 @@
-"""From an answer to the fields of ROS messages, without needing ROS."""
+"""From an answer to the fields of ROS messages, without ROS itself."""

@@ -1,4 +1,4 @@
-"""The fields of the messages about a frame, for any kind of message class.
+"""The fields of the messages about a frame, for any message class.
 
 The node builds ROS messages; `niom replay` builds those of a bag, or plain JSON. `Build` makes a
 message of a given type from its fields; arrays of numbers are NumPy arrays.
@@ -24,9 +24,9 @@ MODE_NUMBERS = {'global': 1, 'local': 2}  # LandmarkArray.GLOBAL, LandmarkArray.
 
 @dataclass(frozen=True)
 class FrameInfo:
-    """What belongs to a frame besides what was found in it."""
+    """What messages say about a frame besides the answer."""
 
-    header: Any  # of the camera image, as the builder has it
+    header: Any  # of the camera image, of the type that the builder uses
     width: int
     height: int
     method: str
@@ -59,7 +59,7 @@ def homography_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
 
 
 def stamp_of(header: Any) -> Any:
-    """Return the stamp of a header, which in JSON is a dictionary."""
+    """Return the stamp of a header, which is a dictionary for JSON."""
     return header['stamp'] if isinstance(header, dict) else header.stamp
 
 
@@ -75,8 +75,8 @@ def reference_fields(answer: Answer) -> dict[str, Any]:
 
 def match_message(build: Build, answer: Answer, frame: FrameInfo, homography: Any) -> Any:
     """Return all that is known about a frame."""
-    outcome, verdict = answer.match, answer.match.verdict
-    correspondences = outcome.correspondences
+    match, verdict = answer.match, answer.match.verdict
+    correspondences = match.correspondences
     checks = as_dict(verdict.checks) | pose_checks(answer.pose)
     fields: dict[str, Any] = {
         'header': frame.header,
@@ -91,17 +91,17 @@ def match_message(build: Build, answer: Answer, frame: FrameInfo, homography: An
         'score': floats(correspondences.scores),
         'inlier': verdict.inliers,
         'inliers': int(verdict.inliers.sum()),
-        'image_keypoints': outcome.image_keypoints,
+        'image_keypoints': match.image_keypoints,
         'check_names': list(checks),
         'check_values': floats(list(checks.values())),
         'method': frame.method,
         'detector': frame.detector,
-        'stage_names': list(outcome.stage_seconds),
-        'stage_seconds': floats(list(outcome.stage_seconds.values())),
+        'stage_names': list(match.stage_seconds),
+        'stage_seconds': floats(list(match.stage_seconds.values())),
         'latency': frame.latency,
         'frames_received': frame.received,
         'frames_dropped': frame.dropped,
-        **semantic_fields(build, outcome),
+        **semantic_fields(build, match),
     }
     if correspondences.reference_weights is not None:
         fields['reference_weight'] = floats(correspondences.reference_weights)
@@ -115,17 +115,17 @@ def match_message(build: Build, answer: Answer, frame: FrameInfo, homography: An
     return build('niom_ros/MatchResult', **fields)
 
 
-def semantic_fields(build: Build, outcome: Match) -> dict[str, Any]:
-    """Return what objects were seen and paired, and what weights came of it."""
+def semantic_fields(build: Build, match: Match) -> dict[str, Any]:
+    """Return the objects, their pairs, and where the weights came from."""
     return {
-        'weighting': outcome.weighting,
-        'reference_weights_from': outcome.reference_weights.description,
-        'image_weights_from': outcome.image_weights.description,
-        'image_objects': object_messages(build, outcome.scene),
+        'weighting': match.weighting,
+        'reference_weights_from': match.reference_weights.description,
+        'image_weights_from': match.image_weights.description,
+        'image_objects': object_messages(build, match.scene),
         'object_pairs': [
-            build('niom_ros/ObjectPair', **asdict(pair)) for pair in outcome.paired.pairs
+            build('niom_ros/ObjectPair', **asdict(pair)) for pair in match.paired.pairs
         ],
-        'pairing': outcome.paired.how,
+        'pairing': match.paired.how,
     }
 
 
@@ -142,7 +142,7 @@ def object_messages(build: Build, scene: Scene) -> list[Any]:
 
 
 def landmarks_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
-    """Return where the named points of the reference are."""
+    """Return where the landmarks of the reference are."""
     places = answer.landmarks
     return build(
         'niom_ros/LandmarkArray',
@@ -193,5 +193,5 @@ def image_message(build: Build, rgb: np.ndarray, header: Any) -> Any:
 
 
 def floats(values: Any) -> np.ndarray:
-    """Return numbers as most messages carry them."""
+    """Return numbers as float32, as in most messages."""
     return np.asarray(values, np.float32)

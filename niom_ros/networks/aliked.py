@@ -2,9 +2,9 @@
 
 After the paper (Zhao, Wu, Chen, Chen, Xu, Li: ALIKED: A Lighter Keypoint and Descriptor Extraction
 Network via Deformable Transformation, 2023) and the code of its authors (Shiaoming/ALIKED), whose
-licence is below. Theirs makes 128 numbers for every pixel. Here only the scores are made for every
-pixel, and the 128 numbers where a descriptor looks: the results are the same but for rounding.
-Maps are 1 x channels x H x W, in memory channels last.
+licence is below. Theirs computes 128 features for every pixel. Here only the scores are
+computed for every pixel, and the 128 features where a descriptor samples them: the results are the
+same except for rounding. Maps are 1 x channels x H x W, channels last in memory.
 """
 
 # The parts that follow the authors' code:
@@ -49,27 +49,27 @@ from torch.nn import functional
 from niom_ros.networks.superpoint import at_least_single, convolution
 
 CHANNELS = 16, 32, 64, 128  # of the four blocks, each coarser than the one before
-WIDTH = 128  # numbers in a descriptor; a quarter of them comes from each block
-SAMPLES = 16  # places that a descriptor is made of
-ROWS = 32  # of the finest map that are worked on at a time
-CELL = 32  # pixels of the image along the side of a pixel of the coarsest map
-NMS_RADIUS = 2  # pixels around a keypoint in which there is no second one
-TEMPERATURE = 0.1  # of the mean that places a keypoint between pixels
+WIDTH = 128  # of a descriptor; a quarter comes from each block
+SAMPLES = 16  # positions that a descriptor is computed from
+ROWS = 32  # of the finest map, processed at a time
+CELL = 32  # stride of the coarsest map, in pixels of the image
+NMS_RADIUS = 2  # pixels
+TEMPERATURE = 0.1  # of the soft-argmax that refines a keypoint to sub-pixels
 
 
 @dataclass(frozen=True)
 class Maps:
-    """What the network makes of all the pixels of an image."""
+    """The dense outputs of the network for an image."""
 
     finest: Tensor  # 1 x 16 x H x W, of the padded image
     coarse: tuple[Tensor, ...]  # the others, 1 x 32 x h x w each
     scores: Tensor  # H x W, 0 to 1
-    left: int  # pixels that the image was padded with
+    left: int  # padding, in pixels
     top: int
 
 
 class ALIKED(nn.Module):
-    """Finds keypoints, best first, and describes each with 128 numbers."""
+    """Finds keypoints, best first, and their descriptors (128)."""
 
     def __init__(self, max_keypoints: int, score_threshold: float) -> None:
         """Create the network with random weights."""
@@ -104,7 +104,7 @@ class ALIKED(nn.Module):
             nn.SELU(inplace=True),
             nn.Linear(2 * SAMPLES, 2 * SAMPLES),
         )
-        self.look = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.SELU(inplace=True))
+        self.read = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.SELU(inplace=True))
         self.mix = nn.Linear(SAMPLES * WIDTH, WIDTH, bias=False)
         self.to(memory_format=torch.channels_last)
 
@@ -118,7 +118,7 @@ class ALIKED(nn.Module):
         return keypoints, scores, self.describe(maps, keypoints)
 
     def dense(self, image: Tensor) -> Maps:
-        """Return what is known of all pixels."""
+        """Return the dense maps."""
         height, width = image.shape[2:]
         across, down = -width % CELL, -height % CELL
         left, top = across // 2, down // 2
@@ -131,18 +131,24 @@ class ALIKED(nn.Module):
             reading(level)
             for reading, level in zip(self.readings[1:], (map2, map3, map4), strict=True)
         )
-        # The finest level is large: a few rows at a time stay in the processor's cache.
+        # The finest level is large; a few rows at a time stay in the CPU cache.
         summed = torch.cat(
             [self.first_scores[0](self.readings[0](rows)) for rows in map1.split(ROWS, 2)], 2
         )
-        # Enlarging after the first layer of the scores is the same as before it, with 8 channels
-        # instead of 32.
+        # Upsampling after the first layer of the score head gives the same as before it, with 8
+        # channels instead of 32.
         for layer, level in zip(self.first_scores[1:], coarse, strict=True):
             summed += functional.interpolate(
                 layer(level), padded.shape[2:], mode='bilinear', align_corners=True
             )
         scores = self.last_scores(summed)[0, 0, top : top + height, left : left + width]
-        return Maps(map1, coarse, at_least_single(scores).sigmoid(), left, top)
+        return Maps(
+            finest=map1,
+            coarse=coarse,
+            scores=at_least_single(scores).sigmoid(),
+            left=left,
+            top=top,
+        )
 
     def select(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return the best keypoints (N x 2) and their scores (N), given those of all pixels."""
@@ -154,11 +160,11 @@ class ALIKED(nn.Module):
         best_first = peaks.flatten()[places].argsort(descending=True, stable=True)
         places = places[best_first[: self.max_keypoints]]
         pixels = torch.stack([places % width, places // width], 1)
-        # The mean of the pixels around, each as heavy as its score says.
+        # Sub-pixel position: the mean of the pixels around, weighted by their scores.
         around = square(-NMS_RADIUS, NMS_RADIUS, scores)
         near = scores.flatten()[places[:, None] + around[:, 0] + width * around[:, 1]]
-        heavy = (near / TEMPERATURE).softmax(1)
-        keypoints = pixels + (heavy[:, :, None] * around).sum(1)
+        weights = (near / TEMPERATURE).softmax(1)
+        keypoints = pixels + (weights[:, :, None] * around).sum(1)
         keypoint_scores = sample(scores[None, None], keypoints)[:, 0]
         good = keypoint_scores > self.score_threshold
         return keypoints[good], keypoint_scores[good]
@@ -166,7 +172,7 @@ class ALIKED(nn.Module):
     def describe(self, maps: Maps, keypoints: Tensor) -> Tensor:
         """Return the unit descriptors (N x 128) of keypoints."""
         height, width = maps.scores.shape
-        # The 3 x 3 pixels around each; at the right and lower edge a little further in.
+        # The 3 x 3 pixels around each, shifted inwards at the right and lower edge.
         last = torch.tensor([width - 4, height - 4], device=keypoints.device)
         corners = (keypoints.long() - 1).clamp(min=0).minimum(last)
         patches = self.features_at(maps, (corners[:, None] + square(0, 2, keypoints)).view(-1, 2))
@@ -174,18 +180,18 @@ class ALIKED(nn.Module):
         chosen = at_least_single(self.choose(patches.view(-1, 9 * WIDTH)))
         offsets = chosen.clamp(-farthest, farthest).view(-1, 2, SAMPLES).transpose(1, 2)
         places = (keypoints[:, None] + offsets).reshape(-1, 2)
-        numbers, shares = four_pixels(places, height, width)
-        # Many places share pixels with others.
-        is_seen = torch.zeros(height * width, dtype=torch.bool, device=numbers.device)
-        is_seen[numbers] = True
+        indices, shares = four_pixels(places, height, width)
+        # Many positions share pixels, so the features of each pixel are computed once.
+        is_seen = torch.zeros(height * width, dtype=torch.bool, device=indices.device)
+        is_seen[indices] = True
         pixels = is_seen.nonzero()[:, 0]
         features = self.features_at(maps, torch.stack([pixels % width, pixels // width], 1))
-        seen = weighted_rows(features, (is_seen.cumsum(0) - 1)[numbers], shares)
-        descriptors = self.mix(self.look(seen).view(-1, SAMPLES * WIDTH))
+        seen = weighted_rows(features, (is_seen.cumsum(0) - 1)[indices], shares)
+        descriptors = self.mix(self.read(seen).view(-1, SAMPLES * WIDTH))
         return functional.normalize(at_least_single(descriptors), dim=1)
 
     def features_at(self, maps: Maps, pixels: Tensor) -> Tensor:
-        """Return the 128 numbers, together of unit length, of pixels of the image (N x 2)."""
+        """Return the unit feature vectors (N x 128) of pixels of the image (N x 2)."""
         pixels = pixels + pixels.new_tensor([maps.left, maps.top])
         height, width = maps.finest.shape[2:]
         finest = rows_of(maps.finest)[pixels[:, 1] * width + pixels[:, 0]]
@@ -223,7 +229,7 @@ class Block(nn.Module):
 
 
 class DeformableConvolution(nn.Module):
-    """A 3 x 3 convolution that chooses for every pixel where its nine numbers come from."""
+    """A 3 x 3 convolution that learns for every pixel where to sample its nine inputs."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         """Create the layers."""
@@ -246,50 +252,50 @@ class DeformableConvolution(nn.Module):
 
 
 def sample(level: Tensor, places: Tensor) -> Tensor:
-    """Return what a map (1 x C x H x W) has at places between its pixels (N x 2), as N x C.
+    """Interpolate a map (1 x C x H x W) at sub-pixel positions (N x 2), as N x C.
 
-    Beyond its edge is nothing: zeros.
+    Beyond its edge it is zero.
     """
     return weighted_rows(rows_of(level), *four_pixels(places, *level.shape[2:]))
 
 
-def weighted_rows(rows: Tensor, numbers: Tensor, shares: Tensor) -> Tensor:
-    """Return sums of rows (R x C): those with the given numbers (N x K) times their shares."""
+def weighted_rows(rows: Tensor, indices: Tensor, shares: Tensor) -> Tensor:
+    """Return sums of rows (R x C) with the given indices (N x K), weighted by their shares."""
     shares = shares.to(rows.dtype)
-    return functional.embedding_bag(numbers, rows, per_sample_weights=shares, mode='sum')
+    return functional.embedding_bag(indices, rows, per_sample_weights=shares, mode='sum')
 
 
 def rows_of(level: Tensor) -> Tensor:
-    """Return a map (1 x C x H x W) as H * W rows of C numbers."""
+    """Return a map (1 x C x H x W) as rows (H * W x C)."""
     return level[0].permute(1, 2, 0).reshape(-1, level.shape[1])
 
 
 def four_pixels(places: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
-    """Return the numbers of the pixels around each place, and the share of each, N x 4 both.
+    """Return the indices of the pixels around each position, and their shares: N x 4 each.
 
-    Pixels are numbered row by row. Those beyond the edge have no share.
+    Indices go row by row. Pixels beyond the edge have no share.
     """
-    # Places last, as long rows are quickest to work on.
+    # Positions last: long rows are fastest.
     places = places.T.contiguous()
     pixels = places.floor().long() + square(0, 1, places)[:, :, None]
     last = torch.tensor([[width - 1], [height - 1]], device=places.device)
     inside = pixels.clamp(min=0).minimum(last)
     shares = (1 - (places - pixels).abs()) * (inside == pixels)
-    numbers = inside[:, 1] * width + inside[:, 0]
-    return numbers.T.contiguous(), shares.prod(1).T.contiguous()
+    indices = inside[:, 1] * width + inside[:, 0]
+    return indices.T.contiguous(), shares.prod(1).T.contiguous()
 
 
 def square(first: int, last: int, like: Tensor) -> Tensor:
-    """Return the steps (x and y) to all the pixels of a square, row by row."""
+    """Return the offsets (x and y) of all pixels of a square, row by row."""
     steps = torch.arange(first, last + 1, device=like.device)
     return torch.cartesian_prod(steps, steps).flip(1)
 
 
 def only_peaks(scores: Tensor) -> Tensor:
-    """Return the scores (H x W) with zeros instead of all that have a better one nearby."""
+    """Return the scores (H x W) with zeros where there is a better one nearby."""
     peaks = scores == best_nearby(scores)
-    # A pixel may be worse than one that is no peak itself: it gets its chance once that one has
-    # gone.
+    # A pixel may be worse than one that is no peak itself: it gets a chance once that one is
+    # suppressed.
     for _ in range(2):
         near_peak = best_nearby(peaks.to(scores.dtype)) > 0
         rest = scores.masked_fill(near_peak, 0)
@@ -298,11 +304,11 @@ def only_peaks(scores: Tensor) -> Tensor:
 
 
 def best_nearby(values: Tensor) -> Tensor:
-    """Return for each pixel (H x W, none below 0) the largest value within the radius."""
+    """Return for each pixel (H x W, not negative) the largest value within the radius."""
     for dimension in (0, 1):
         size = values.shape[dimension]
         ends = (0, 0, NMS_RADIUS, NMS_RADIUS) if dimension == 0 else (NMS_RADIUS, NMS_RADIUS)
-        # Two, four and then five pixels: a window of pooling would look at each five times.
+        # Windows of two, four and then five pixels: max pooling would read each pixel five times.
         wide = functional.pad(values, ends)
         two = wide.narrow(dimension, 0, size + 3).maximum(wide.narrow(dimension, 1, size + 3))
         four = two.narrow(dimension, 0, size).maximum(two.narrow(dimension, 2, size))
@@ -311,11 +317,11 @@ def best_nearby(values: Tensor) -> Tensor:
 
 
 def rearranged(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return published weights under the names and in the order that ALIKED has here.
+    """Return published weights with the names and layouts of this ALIKED.
 
-    The normalisation behind a convolution is multiplied into it.
+    Batch normalisation is folded into the convolution before it.
     """
-    mine = {}
+    state = {}
     for number in range(1, 5):
         block = f'block{number}'
         for turn, place in ((1, 'first'), (2, 'second')):
@@ -333,25 +339,25 @@ def rearranged(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
             if number >= 3:
                 for kind in ('weight', 'bias'):
                     entry = published[f'{block}.conv{turn}.offset_conv.{kind}']
-                    mine[f'{block}.{place}.offsets.{kind}'] = entry
+                    state[f'{block}.{place}.offsets.{kind}'] = entry
                 place = f'{place}.mix'
                 weight = weight.permute(0, 2, 3, 1).flatten(1)
-            mine[f'{block}.{place}.weight'], mine[f'{block}.{place}.bias'] = weight, bias
+            state[f'{block}.{place}.weight'], state[f'{block}.{place}.bias'] = weight, bias
         if number > 1:
             for kind in ('weight', 'bias'):
                 entry = published[f'{block}.downsample.{kind}']
-                mine[f'{block}.shortcut.{kind}'] = entry.view(entry.shape[:2])
-        mine[f'readings.{number - 1}.0.weight'] = published[f'conv{number}.weight'].flatten(1)
+                state[f'{block}.shortcut.{kind}'] = entry.view(entry.shape[:2])
+        state[f'readings.{number - 1}.0.weight'] = published[f'conv{number}.weight'].flatten(1)
     for number, part in enumerate(published['score_head.0.weight'].chunk(4, 1)):
-        mine[f'first_scores.{number}.weight'] = part.flatten(1)
+        state[f'first_scores.{number}.weight'] = part.flatten(1)
     for number in (2, 4, 6):
-        mine[f'last_scores.{number - 1}.weight'] = published[f'score_head.{number}.weight']
+        state[f'last_scores.{number - 1}.weight'] = published[f'score_head.{number}.weight']
     head = 'desc_head'
     patch = published[f'{head}.offset_conv.0.weight']
-    mine['choose.0.weight'] = patch.permute(0, 2, 3, 1).flatten(1)
-    mine['choose.0.bias'] = published[f'{head}.offset_conv.0.bias']
-    mine['choose.2.weight'] = published[f'{head}.offset_conv.2.weight'].flatten(1)
-    mine['choose.2.bias'] = published[f'{head}.offset_conv.2.bias']
-    mine['look.0.weight'] = published[f'{head}.sf_conv.weight'].flatten(1)
-    mine['mix.weight'] = published[f'{head}.agg_weights'].flatten(0, 1).T
-    return mine
+    state['choose.0.weight'] = patch.permute(0, 2, 3, 1).flatten(1)
+    state['choose.0.bias'] = published[f'{head}.offset_conv.0.bias']
+    state['choose.2.weight'] = published[f'{head}.offset_conv.2.weight'].flatten(1)
+    state['choose.2.bias'] = published[f'{head}.offset_conv.2.bias']
+    state['read.0.weight'] = published[f'{head}.sf_conv.weight'].flatten(1)
+    state['mix.weight'] = published[f'{head}.agg_weights'].flatten(0, 1).T
+    return state

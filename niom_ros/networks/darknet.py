@@ -1,4 +1,4 @@
-"""Networks in the format of darknet, rebuilt in torch from their cfg and weight files."""
+"""Darknet networks, rebuilt in torch from their cfg and weight files."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -26,12 +26,12 @@ def parse_cfg(text: str) -> list[tuple[str, Section]]:
 
 
 def numbers(text: str) -> list[int]:
-    """Return the whole numbers of a list like '10,14,  23,27'."""
+    """Return the integers of a list like '10,14,  23,27'."""
     return [int(part) for part in text.split(',')]
 
 
 class Route(nn.Module):
-    """Takes the outputs of earlier layers, or one part of their channels."""
+    """Concatenates outputs of earlier layers, or one group of their channels."""
 
     def __init__(self, layers: list[int], groups: int, group: int) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class Route(nn.Module):
         self._group = group
 
     def forward(self, outputs: list[torch.Tensor]) -> torch.Tensor:
-        """Return the chosen channels of the chosen layers, one after the other."""
+        """Return the concatenated channels."""
         parts = [outputs[layer].chunk(self._groups, dim=1)[self._group] for layer in self.layers]
         return torch.cat(parts, dim=1)
 
 
 class Darknet(nn.Module):
-    """A network made of the sections of a cfg file."""
+    """A network built from the sections of a cfg file."""
 
     def __init__(self, cfg: str) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Darknet(nn.Module):
         raise ValueError(f'a layer of kind [{kind}] is not known')
 
     def features(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
-        """Return what some of the layers make of an input (1 x D x h x w each)."""
+        """Return the outputs of some layers for an input (1 x D x h x w each)."""
         outputs: list[torch.Tensor] = []
         x = pixels
         for layer in self.layers[: max(layers) + 1]:
@@ -89,7 +89,7 @@ class Darknet(nn.Module):
         return [outputs[index] for index in layers]
 
     def load_weights(self, data: bytes) -> None:
-        """Fill in a darknet weight file, which must have exactly as many numbers as needed."""
+        """Load a darknet weight file, which must have exactly the right size."""
         # Three version numbers, and the 64-bit count of images seen in training.
         values = torch.from_numpy(np.frombuffer(data, np.float32, offset=20).copy())
         position = 0

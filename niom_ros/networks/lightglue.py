@@ -2,10 +2,10 @@
 
 After the paper (Lindenberger, Sarlin, Pollefeys: LightGlue: Local Feature Matching at Light Speed,
 2023) and the code of its authors (cvg/LightGlue, Apache-2.0, Copyright 2023 ETH Zurich), changed
-for one pair at a time on a CPU: no large matrix but the last one is ever written down, what can be
-said of one image alone is computed apart, so that it can be kept, there is no early exit, and
-pruning is for points that have hardly any prospect. The published weights are rearranged when they
-are loaded.
+for one pair at a time on a CPU: only the last of the large matrices is stored, what depends on one
+image alone is computed separately, so that it can be kept, there is no early exit, and pruning
+drops only points that are very unlikely to have a match. The published weights are rearranged when
+they are loaded.
 """
 
 from collections.abc import Mapping
@@ -20,28 +20,28 @@ from torch.nn.functional import logsigmoid, scaled_dot_product_attention
 class Architecture:
     """The sizes of a LightGlue."""
 
-    input_width: int = 256  # numbers in a descriptor
-    width: int = 256  # of them in each layer
+    input_width: int = 256  # of a descriptor
+    width: int = 256  # of each layer
     layers: int = 9
     heads: int = 4
 
 
 @dataclass(frozen=True)
-class OneSide:
-    """What LightGlue computes from one image without the other."""
+class ImageState:
+    """What LightGlue computes from one image alone."""
 
     points: Tensor  # N x width
-    rotation: Tensor  # N x 1 x pairs of numbers in a head, complex
+    rotation: Tensor  # N x 1 x half the width of a head, complex
 
 
 class LightGlue(nn.Module):
-    """Scores how well the keypoints of two images belong together."""
+    """Scores how well the keypoints of two images match."""
 
     def __init__(self, architecture: Architecture, least_prospect: float = 0.0) -> None:
         """Create the network with random weights.
 
-        Points whose prospect to have a partner sinks to the least one are not looked at in later
-        layers; with 0 all are.
+        Points whose matchability falls to `least_prospect` are left out of later layers; with 0,
+        all points stay.
         """
         super().__init__()
         self.least_prospect = least_prospect
@@ -58,25 +58,25 @@ class LightGlue(nn.Module):
         )
         self.final_proj = nn.Linear(width, width)
         self.matchability = nn.Linear(width, 1)
-        # The same after each layer but the last.
+        # The matchability after each layer except the last.
         self.prospects = nn.ModuleList(nn.Linear(width, 1) for _ in range(architecture.layers - 1))
 
-    def look(self, descriptors: Tensor, keypoints: Tensor, size: tuple[int, int]) -> OneSide:
-        """Return what can be said of one image alone.
+    def encode(self, descriptors: Tensor, keypoints: Tensor, size: tuple[int, int]) -> ImageState:
+        """Compute what depends on one image alone.
 
-        Given are descriptors as the first layer makes them (N x width, weighted or not), the
-        keypoints (N x 2), and the image's width and height.
+        Takes the projected descriptors (N x width, weighted or not), the keypoints (N x 2), and
+        the width and height of the image.
         """
         # The longer side of the image is from -1 to 1.
         half_size = keypoints.new_tensor(size) / 2
         positions = ((keypoints - half_size) / half_size.max()).float()
-        # No matrix product, which autocast would do in half precision: that rounds to pixels.
+        # Not a matrix product, which autocast would do in half precision, rounding to pixels.
         angles = (positions[:, None] * self.frequencies).sum(2)
         rotation = torch.polar(torch.ones_like(angles), angles)[:, None]
-        return OneSide(self.within[0](descriptors, rotation, [len(descriptors)]), rotation)
+        return ImageState(self.within[0](descriptors, rotation, [len(descriptors)]), rotation)
 
-    def forward(self, reference: OneSide, image: OneSide) -> Tensor:
-        """Return the logarithm of how well each pair of keypoints belongs together (N x M)."""
+    def forward(self, reference: ImageState, image: ImageState) -> Tensor:
+        """Return the log assignment of each pair of keypoints (N x M)."""
         shape = [len(reference.points), len(image.points)]
         if not all(shape):
             return reference.points.new_empty(shape)
@@ -84,7 +84,7 @@ class LightGlue(nn.Module):
         rotation = torch.cat([reference.rotation, image.rotation])
         sides, left = shape, torch.arange(len(points), device=points.device)
         for number, across in enumerate(self.across):
-            if number:  # the first has been done for each side apart
+            if number:  # `encode` did the first
                 points = self.within[number](points, rotation, sides)
             points = across(points, sides)
             if self.least_prospect and number < len(self.prospects):
@@ -102,8 +102,8 @@ class LightGlue(nn.Module):
         return assignment
 
     def assign(self, points: Tensor, counts: list[int]) -> Tensor:
-        """Return the logarithm of the assignment from what all points know in the end."""
-        # Divided before the product, which half precision could not hold otherwise.
+        """Return the log assignment from the final state of all points."""
+        # Scaled before the product, which would overflow in half precision otherwise.
         final = self.final_proj(points) / points.shape[1] ** 0.25
         reference, image = final.split(counts)
         likeness = (reference @ image.T).float()
@@ -117,7 +117,7 @@ class LightGlue(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Lets the points of each image look at each other."""
+    """Self-attention among the points of each image."""
 
     def __init__(self, width: int, heads: int) -> None:
         """Create the layers."""
@@ -127,7 +127,7 @@ class SelfAttention(nn.Module):
         self.update = Update(width)
 
     def forward(self, points: Tensor, rotation: Tensor, counts: list[int]) -> Tensor:
-        """Return the new points (all images in one: N x width)."""
+        """Return the new points (of all images, concatenated: N x width)."""
         queries_keys, values = self.qkv(points).unflatten(1, (3, self.heads, -1)).split([2, 1], 1)
         queries, keys = rotated(queries_keys.flatten(1, 2), rotation).split(self.heads, 1)
         parts = zip(
@@ -137,7 +137,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Lets the points of two images look at those of the other."""
+    """Cross-attention between the points of two images."""
 
     def __init__(self, width: int, heads: int) -> None:
         """Create the layers."""
@@ -147,7 +147,7 @@ class CrossAttention(nn.Module):
         self.update = Update(width)
 
     def forward(self, points: Tensor, counts: list[int]) -> Tensor:
-        """Return the new points (both images in one: N x width)."""
+        """Return the new points (of both images, concatenated: N x width)."""
         first, second = self.qv(points).unflatten(1, (2, self.heads, -1)).split(counts)
         seen_by_first = attention(first[:, 0], second[:, 0], second[:, 1])
         seen_by_second = attention(second[:, 0], first[:, 0], first[:, 1])
@@ -155,7 +155,7 @@ class CrossAttention(nn.Module):
 
 
 class Update(nn.Module):
-    """Adds to points what follows from what they have seen."""
+    """The feed-forward network after attention, with a residual connection."""
 
     def __init__(self, width: int) -> None:
         """Create the layers."""
@@ -173,19 +173,19 @@ class Update(nn.Module):
 
 
 def rotated(heads: Tensor, rotation: Tensor) -> Tensor:
-    """Return numbers (N x heads x D) turned, two by two, by the angles of their points."""
+    """Apply the rotary encoding to queries or keys (N x heads x D)."""
     pairs = torch.view_as_complex(heads.float().unflatten(2, (-1, 2)))
     return torch.view_as_real(pairs * rotation).flatten(2).to(heads.dtype)
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Return what queries (N x heads x D) see in values (M x heads x D), as N x heads * D."""
+    """Return the attention of queries (N x heads x D) over M keys and values: N x heads * D."""
     queries, keys, values = (side.transpose(0, 1)[None] for side in (queries, keys, values))
     return scaled_dot_product_attention(queries, keys, values)[0].transpose(0, 1).flatten(1)
 
 
 def best_pairs(assignment: Tensor, score_threshold: float) -> tuple[Tensor, Tensor]:
-    """Return the pairs (K x 2) that are best for both, and their scores (K)."""
+    """Return the mutually best pairs (K x 2), and their scores (K)."""
     if not assignment.numel():
         return assignment.new_empty(0, 2, dtype=torch.long), assignment.new_empty(0)
     best, partner = assignment.max(1)
@@ -196,33 +196,33 @@ def best_pairs(assignment: Tensor, score_threshold: float) -> tuple[Tensor, Tens
 
 
 def rearranged(published: Mapping[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
-    """Return published weights under the names and in the order that LightGlue has here.
+    """Return published weights with the names and layouts of this LightGlue.
 
-    The linear layer behind an attention is multiplied into the one that follows it.
+    The output projection of each attention is folded into the next linear layer.
     """
     weights = with_present_names(published)
-    mine = {
+    state = {
         name: weights[name]
         for name in ('input_proj.weight', 'input_proj.bias')
         if architecture.input_width != architecture.width
     }
-    mine['frequencies'] = weights['posenc.Wr.weight']
+    state['frequencies'] = weights['posenc.Wr.weight']
     last = f'log_assignment.{architecture.layers - 1}'
     for layer in ('final_proj', 'matchability'):
         for kind in ('weight', 'bias'):
-            mine[f'{layer}.{kind}'] = weights[f'{last}.{layer}.{kind}']
+            state[f'{layer}.{kind}'] = weights[f'{last}.{layer}.{kind}']
     for number in range(architecture.layers - 1):
         for kind in ('weight', 'bias'):
             entry = weights[f'log_assignment.{number}.matchability.{kind}']
-            mine[f'prospects.{number}.{kind}'] = entry
+            state[f'prospects.{number}.{kind}'] = entry
     for number in range(architecture.layers):
         within, across = (f'transformers.{number}.{kind}' for kind in ('self_attn', 'cross_attn'))
         for kind in ('weight', 'bias'):
-            # Published as heads x numbers x (query, key, value).
+            # Published as heads x width of a head x (query, key, value).
             qkv = weights[f'{within}.Wqkv.{kind}'].unflatten(0, (-1, 3))
-            mine[f'within.{number}.qkv.{kind}'] = qkv.transpose(0, 1).flatten(0, 1)
+            state[f'within.{number}.qkv.{kind}'] = qkv.transpose(0, 1).flatten(0, 1)
             parts = [weights[f'{across}.{part}.{kind}'] for part in ('to_qk', 'to_v')]
-            mine[f'across.{number}.qv.{kind}'] = torch.cat(parts)
+            state[f'across.{number}.qv.{kind}'] = torch.cat(parts)
         for place, source, output in (
             (f'within.{number}', within, 'out_proj'),
             (f'across.{number}', across, 'to_out'),
@@ -230,18 +230,18 @@ def rearranged(published: Mapping[str, Tensor], architecture: Architecture) -> d
             for layer in ('0', '1', '3'):
                 for kind in ('weight', 'bias'):
                     entry = weights[f'{source}.ffn.{layer}.{kind}']
-                    mine[f'{place}.update.layers.{layer}.{kind}'] = entry
+                    state[f'{place}.update.layers.{layer}.{kind}'] = entry
             own, seen = weights[f'{source}.ffn.0.weight'].double().chunk(2, 1)
             behind = weights[f'{source}.{output}.weight'].double()
             offset = seen @ weights[f'{source}.{output}.bias'].double()
             first = f'{place}.update.layers.0'
-            mine[f'{first}.weight'] = torch.cat([own, seen @ behind], 1).float()
-            mine[f'{first}.bias'] = (mine[f'{first}.bias'] + offset).float()
-    return mine
+            state[f'{first}.weight'] = torch.cat([own, seen @ behind], 1).float()
+            state[f'{first}.bias'] = (state[f'{first}.bias'] + offset).float()
+    return state
 
 
 def with_present_names(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the entries of a LightGlue weight file to the names that its authors use now."""
+    """Rename the entries of a LightGlue weight file to the current names of its authors."""
     renamed = {}
     for name, value in weights.items():
         name = name.removeprefix('matcher.')

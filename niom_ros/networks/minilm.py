@@ -1,4 +1,4 @@
-"""Embeddings of short texts: all-MiniLM-L6-v2 by sentence-transformers, without their packages."""
+"""Embeddings of short texts: all-MiniLM-L6-v2 of sentence-transformers, without that package."""
 
 from collections.abc import Iterator, Sequence
 import unicodedata
@@ -15,7 +15,7 @@ HIDDEN = 1536
 HEADS = 12
 LAYERS = 6
 POSITIONS = 512
-MOST_TOKENS = 256  # its authors' limit; the rest of a longer text is not read
+MOST_TOKENS = 256  # its authors' limit; longer texts are cut
 LONGEST_WORD = 100  # characters; longer ones count as unknown
 LAYER_NORM_EPS = 1e-12
 BATCH = 64
@@ -38,7 +38,7 @@ CHINESE = (
 
 
 class WordPiece:
-    """Cuts a text into the pieces that BERT's vocabulary has, lower case and without accents."""
+    """BERT's tokenizer: splits a text into known pieces, lower case and without accents."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
@@ -46,7 +46,7 @@ class WordPiece:
         self._longest_piece = max(map(len, vocabulary))
 
     def numbers(self, text: str) -> list[int]:
-        """Return the numbers of the pieces, between those of start and end."""
+        """Return the token ids, with start and end tokens."""
         pieces = [number for word in words(text) for number in self._pieces(word)]
         return [self._numbers[START], *pieces[: MOST_TOKENS - 2], self._numbers[END]]
 
@@ -56,7 +56,7 @@ class WordPiece:
         return bool(pieces) and self._unknown not in pieces
 
     def _pieces(self, word: str) -> list[int]:
-        """Take the longest known piece again and again; a word with a gap is unknown."""
+        """Split greedily into the longest known pieces; a word with a gap is unknown."""
         if len(word) > LONGEST_WORD:
             return [self._unknown]
         pieces = []
@@ -78,7 +78,7 @@ def words(text: str) -> Iterator[str]:
     """Yield words, punctuation marks and Chinese characters."""
     plain = unicodedata.normalize('NFD', ''.join(map(clean, text)))
     letters = (letter for letter in plain if unicodedata.category(letter) != 'Mn')
-    # Letter by letter: str.lower() minds the letters around a sigma, the vocabulary does not.
+    # Letter by letter: str.lower() depends on the letters around a sigma, the vocabulary does not.
     for word in ''.join(letter.lower() for letter in letters).split():
         start = 0
         for index, letter in enumerate(word):
@@ -92,11 +92,11 @@ def words(text: str) -> Iterator[str]:
 
 
 def clean(letter: str) -> str:
-    """Drop what cannot be seen, and set Chinese characters apart."""
+    """Drop invisible characters, and put blanks around Chinese ones."""
     category = unicodedata.category(letter)
     if letter in '\t\n\r' or category.startswith('Z'):
         return ' '
-    # Cn: to an older Python a newer emoji is unassigned, and it must not vanish.
+    # Cn: for an older Python, a newer emoji is unassigned, and it must not vanish.
     if letter == '\ufffd' or (category.startswith('C') and category != 'Cn'):
         return ''
     if any(first <= ord(letter) <= last for first, last in CHINESE):
@@ -105,14 +105,14 @@ def clean(letter: str) -> str:
 
 
 def is_punctuation(letter: str) -> bool:
-    """Tell whether a letter stands for itself; in ASCII that is all but letters and digits."""
+    """Tell whether a character is punctuation; in ASCII, all but letters and digits are."""
     if letter.isascii():
         return not letter.isalnum()
     return unicodedata.category(letter).startswith('P')
 
 
 class Layer(nn.Module):
-    """One layer of BERT: attention, then two linear maps, each added to what came in."""
+    """One layer of BERT: attention, then two linear layers, with residual connections."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Layer(nn.Module):
         self.narrow_norm = nn.LayerNorm(WIDTH, eps=LAYER_NORM_EPS)
 
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Let the tokens (N x T x 384) see those that the mask (N x 1 x 1 x T) marks."""
+        """Return the new tokens (N x T x 384); the mask (N x 1 x 1 x T) marks real ones."""
         query, key, value = (
             linear(tokens).unflatten(-1, (HEADS, -1)).transpose(1, 2)
             for linear in (self.query, self.key, self.value)
@@ -137,7 +137,7 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT with six layers, the mean over the tokens, unit length."""
+    """BERT with six layers, mean pooling and normalisation."""
 
     def __init__(self, vocabulary_size: int) -> None:
         super().__init__()
@@ -148,9 +148,9 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
 
     def forward(self, numbers: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Turn numbers of pieces and which of them are real (both N x T) into N x 384."""
+        """Turn token ids and their mask (both N x T) into unit vectors (N x 384)."""
         tokens = self.words(numbers) + self.positions.weight[: numbers.shape[1]]
-        # Only the second of two texts would be of the other kind.
+        # The other kind is for the second of two texts.
         tokens = self.norm(tokens + self.kinds.weight[0])
         for layer in self.layers:
             tokens = layer(tokens, mask[:, None, None, :])
@@ -172,15 +172,15 @@ NAMES = {
     'output.dense': 'narrow',
     'output.LayerNorm': 'narrow_norm',
 }
-"""What the file calls a part, and what it is called here; those of a layer without its number."""
+"""From names in the file to names here; those of a layer without its number."""
 
 
 def renamed(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Give the weights of the file the names that they have here."""
+    """Return the weights of the file with the names of this network."""
     state = {}
     for name, tensor in weights.items():
         part, _, kind = name.rpartition('.')
-        # Its head for another task, and the numbers 0 to 511.
+        # The head for another task, and a constant range.
         if part.startswith('pooler') or kind == 'position_ids':
             continue
         prefix = ''
@@ -192,7 +192,7 @@ def renamed(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 class MiniLM:
-    """Turns texts into unit vectors, close together if the texts mean the same. Knows English."""
+    """Turns English texts into unit vectors, close together if the texts mean the same."""
 
     def __init__(self, store: ModelStore, device: torch.device) -> None:
         """Load the network and its vocabulary from the store."""
@@ -205,7 +205,7 @@ class MiniLM:
         self._device = device
 
     def knows(self, text: str) -> bool:
-        """Tell whether the text consists of known pieces; unknown ones all look the same to it."""
+        """Tell whether the text consists of known pieces; all unknown ones get the same token."""
         return self._pieces.knows(text)
 
     @torch.inference_mode()

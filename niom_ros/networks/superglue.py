@@ -12,13 +12,13 @@ import torch
 from torch import nn, Tensor
 from torch.nn import functional
 
-WIDTH = 256  # numbers in a descriptor, at the input and in each layer
+WIDTH = 256  # of a descriptor, at the input and in each layer
 HEADS = 4
-LAYERS = 18  # every other one looks at the other image
+LAYERS = 18  # self-attention and cross-attention in turn
 
 
 class SuperGlue(nn.Module):
-    """Assigns each keypoint of an image to one of another image or to nothing."""
+    """Assigns each keypoint of an image to one of another image or to none."""
 
     def __init__(self, iterations: int = 100) -> None:
         """Create the network with random weights; the iterations are those of Sinkhorn."""
@@ -40,9 +40,9 @@ class SuperGlue(nn.Module):
         descriptors1: Tensor,
         size1: tuple[int, int],
     ) -> Tensor:
-        """Return the logarithm of the assignment, (N + 1) x (M + 1).
+        """Return the log assignment, (N + 1) x (M + 1).
 
-        Given are, for each image, the keypoints (N x 2), their scores (N), their descriptors
+        Takes, for each image, the keypoints (N x 2), their scores (N), their descriptors
         (N x 256, weighted or not) and the image's width and height. The last row and the last
         column of the assignment are for keypoints without a partner.
         """
@@ -51,14 +51,14 @@ class SuperGlue(nn.Module):
         features0 = descriptors0.T[None] + self.kenc(keypoints0, scores0, size0)
         features1 = descriptors1.T[None] + self.kenc(keypoints1, scores1, size1)
         features0, features1 = self.gnn(features0, features1)
-        # Divided before the product, which half precision could not hold otherwise.
+        # Scaled before the product, which would overflow in half precision otherwise.
         features0 = self.final_proj(features0)[0] / math.sqrt(WIDTH)
         features1 = self.final_proj(features1)[0]
         return optimal_transport(features0.T @ features1, self.bin_score, self.iterations)
 
 
 class KeypointEncoder(nn.Module):
-    """Turns the position and the score of keypoints into something to add to descriptors."""
+    """Encodes the position and score of keypoints, to be added to descriptors."""
 
     def __init__(self) -> None:
         """Create the layers."""
@@ -75,7 +75,7 @@ class KeypointEncoder(nn.Module):
 
 
 class AttentionalGraph(nn.Module):
-    """Lets keypoints look at those of their own and those of the other image, in turns."""
+    """Self-attention and cross-attention between keypoints, in turn."""
 
     def __init__(self) -> None:
         """Create the layers."""
@@ -83,7 +83,7 @@ class AttentionalGraph(nn.Module):
         self.layers = nn.ModuleList(AttentionalLayer() for _ in range(LAYERS))
 
     def forward(self, features0: Tensor, features1: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the features of both images with what they have seen."""
+        """Return the new features of both images."""
         for number, layer in enumerate(self.layers):
             seen0, seen1 = features0, features1
             if number % 2:
@@ -93,7 +93,7 @@ class AttentionalGraph(nn.Module):
 
 
 class AttentionalLayer(nn.Module):
-    """Adds to features what they learn from looking at others."""
+    """An attention layer with a residual connection."""
 
     def __init__(self) -> None:
         """Create the layers."""
@@ -108,7 +108,7 @@ class AttentionalLayer(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention with several heads."""
+    """Multi-head attention."""
 
     def __init__(self) -> None:
         """Create the layers."""
@@ -117,7 +117,7 @@ class Attention(nn.Module):
         self.proj = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 1) for _ in range(3))
 
     def forward(self, features: Tensor, seen: Tensor) -> Tensor:
-        """Return for each feature a mean of those it sees, weighted by how relevant they are."""
+        """Return the attention of features over those seen."""
         to_query, to_key, to_value = self.proj
         message = functional.scaled_dot_product_attention(
             split_heads(to_query(features)), split_heads(to_key(seen)), split_heads(to_value(seen))
@@ -132,7 +132,7 @@ def split_heads(features: Tensor) -> Tensor:
 
 
 def perceptron(*channels: int) -> nn.Sequential:
-    """Return layers that treat each keypoint alone, from the first to the last of `channels`."""
+    """Return a multilayer perceptron, applied to each keypoint, with these channels."""
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(channels[:-1]):
         layers += [nn.Conv1d(inputs, outputs, 1), nn.BatchNorm1d(outputs), nn.ReLU()]
@@ -140,11 +140,11 @@ def perceptron(*channels: int) -> nn.Sequential:
 
 
 def optimal_transport(similarities: Tensor, bin_score: Tensor, iterations: int) -> Tensor:
-    """Return the logarithm of the assignment that favours similar keypoints, with dustbins.
+    """Return the log assignment that favours similar keypoints, with dustbins (Sinkhorn).
 
-    Exponentiated, the row of each of N keypoints and the column of each of M keypoints has the
-    sum 1. The dustbins have room for all of the other side: their row has the sum M, their column
-    the sum N. The sums of rows are as exact as the number of iterations makes them.
+    After exp, the row of each of N keypoints and the column of each of M keypoints sums to 1. The
+    dustbins have room for all of the other image: their row sums to M, their column to N. The sums
+    of rows are only as exact as the number of iterations makes them.
     """
     # Half precision is too coarse for many iterations on logarithms.
     dtype = torch.promote_types(similarities.dtype, torch.float32)
@@ -162,7 +162,7 @@ def optimal_transport(similarities: Tensor, bin_score: Tensor, iterations: int) 
 
 
 def all_unmatched(descriptors0: Tensor, descriptors1: Tensor) -> Tensor:
-    """Return the assignment where one image has no keypoints, so that none has a partner."""
+    """Return the assignment if one image has no keypoints, so that none has a partner."""
     assignment = descriptors0.new_zeros(len(descriptors0) + 1, len(descriptors1) + 1)
     assignment[-1, -1] = -math.inf
     return assignment
@@ -171,8 +171,8 @@ def all_unmatched(descriptors0: Tensor, descriptors1: Tensor) -> Tensor:
 def mutual_matches(assignment: Tensor, score_threshold: float) -> tuple[Tensor, Tensor]:
     """Return matches (K x 2, keypoints of either image) and their scores (K), from 0 to 1.
 
-    The assignment is what `SuperGlue` returns. A match is the best of its row and the best of its
-    column and scores more than the threshold.
+    The assignment is that of `SuperGlue`. A match is the best of its row and of its column and
+    scores above the threshold.
     """
     partners = assignment[:-1, :-1]
     if not partners.numel():

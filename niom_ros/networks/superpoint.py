@@ -8,13 +8,13 @@ import torch
 from torch import nn, Tensor
 from torch.nn import functional
 
-CELL = 8  # pixels along the side of a cell, for which the network has one output
-NMS_RADIUS = 4  # pixels around a keypoint in which there is no second one
+CELL = 8  # stride of the network, in pixels
+NMS_RADIUS = 4  # pixels
 BORDER = 4  # pixels along the image's edge that have no keypoints
 
 
 class SuperPoint(nn.Module):
-    """Finds keypoints, best first, and describes each with 256 numbers."""
+    """Finds keypoints, best first, and their descriptors (256)."""
 
     def __init__(self, max_keypoints: int, score_threshold: float = 0.0005) -> None:
         """Create the network with random weights."""
@@ -39,8 +39,8 @@ class SuperPoint(nn.Module):
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return keypoints (N x 2, x and y), scores (N) and unit descriptors (N x 256).
 
-        The image is 1 x 3 x H x W (RGB) or 1 x 1 x H x W in [0, 1], at least 8 x 8 pixels. What
-        is left over to the right of and below the last whole cell has no keypoints.
+        The image is 1 x 3 x H x W (RGB) or 1 x 1 x H x W in [0, 1], at least 8 x 8 pixels.
+        There are no keypoints to the right of or below the last whole cell.
         """
         scores, descriptors = self.dense(image)
         keypoints, keypoint_scores = self.select(scores)
@@ -53,7 +53,7 @@ class SuperPoint(nn.Module):
         """
         shared = self.encode(as_grey(image))
         logits = at_least_single(self.convPb(self.convPa(shared).relu()))
-        # The last channel says that no pixel of the cell is a keypoint.
+        # The last channel is for cells without a keypoint.
         scores = functional.pixel_shuffle(logits.softmax(1)[:, :-1], CELL)
         descriptors = at_least_single(self.convDb(self.convDa(shared).relu()))
         return scores[0, 0], functional.normalize(descriptors, dim=1)[0]
@@ -77,7 +77,7 @@ class SuperPoint(nn.Module):
         best, places = inner.flatten().topk(count)
         good = best > self.score_threshold
         best, places = best[good], places[good]
-        # An image that is no wider than its borders has no places either.
+        # An image no wider than its borders has no keypoints, but must not divide by zero.
         width = max(inner.shape[1], 1)
         keypoints = torch.stack([places % width, places // width], dim=1) + BORDER
         return keypoints.to(best.dtype), best
@@ -97,7 +97,7 @@ def as_grey(image: Tensor) -> Tensor:
 
 
 def at_least_single(values: Tensor) -> Tensor:
-    """Return values of half precision in single precision, others as they are.
+    """Return half precision values in single precision, others unchanged.
 
     Half precision would round coordinates above 2048 and the length of descriptors.
     """
@@ -105,11 +105,11 @@ def at_least_single(values: Tensor) -> Tensor:
 
 
 def only_peaks(scores: Tensor, radius: int = NMS_RADIUS) -> Tensor:
-    """Return the scores (H x W) with zeros instead of all that have a better one nearby."""
+    """Return the scores (H x W) with zeros where there is a better one nearby."""
     peaks = torch.zeros_like(scores)
     rest = scores
-    # A pixel may be worse than one that is no peak itself: it gets its chance once that one has
-    # gone. Three rounds leave next to none.
+    # A pixel may be worse than one that is no peak itself: it gets a chance once that one is
+    # suppressed. Three rounds miss hardly any.
     for _ in range(3):
         peaks = peaks.maximum(rest.masked_fill(rest < best_nearby(rest, radius), 0))
         rest = rest.masked_fill(best_nearby(peaks, radius) > 0, 0)
@@ -119,16 +119,16 @@ def only_peaks(scores: Tensor, radius: int = NMS_RADIUS) -> Tensor:
 def best_nearby(values: Tensor, radius: int) -> Tensor:
     """Return for each pixel (H x W) the largest value within the radius, along x and along y."""
     side = 2 * radius + 1
-    # One direction after the other: the same as a square, in half the time.
+    # One axis after the other: the same as a square window, in half the time.
     along_x = functional.max_pool2d(values[None], (1, side), stride=1, padding=(0, radius))
     return functional.max_pool2d(along_x, (side, 1), stride=1, padding=(radius, 0))[0]
 
 
 def sample_descriptors(descriptors: Tensor, keypoints: Tensor) -> Tensor:
-    """Return the unit descriptors (N x D) at keypoints, between those of the cells (D x h x w)."""
+    """Interpolate the descriptors of cells (D x h x w) at keypoints: N x D, unit length."""
     rows, columns = descriptors.shape[1:]
-    # Centres of the outer cells are `CELL * (columns - 1)` apart. The code that computed the
-    # descriptors for the training of matchers took 3.5 pixels more, so this has to do the same.
+    # The centres of the outer cells are `CELL * (columns - 1)` apart. The code with which
+    # matchers were trained used 3.5 pixels more, so this must do the same.
     extent = keypoints.new_tensor([columns, rows]) * CELL - (CELL + 1) / 2
     positions = (keypoints - (CELL - 1) / 2) / extent * 2 - 1
     sampled = functional.grid_sample(

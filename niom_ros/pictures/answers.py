@@ -1,4 +1,4 @@
-"""The pictures of a frame: upright, as people and networks look at it."""
+"""Pictures of the answer to a frame, always upright."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ def debug_picture(answer: Answer, width: int) -> np.ndarray | None:
 
 
 def overlay_picture(answer: Answer, width: int) -> np.ndarray | None:
-    """Draw the frame with the reference laid over it where it was found."""
+    """Draw the frame, overlaid with the reference where it was found."""
     return drawn(draw_overlay, answer, width)
 
 
@@ -25,31 +25,31 @@ def drawn(draw: Callable[..., np.ndarray], answer: Answer, width: int) -> np.nda
     """Draw the frame and what was found in it."""
     if answer.image is None:
         return None
-    named = answer.reference
+    known = answer.reference
     return draw(
-        named.prepared if named else None,
+        known.prepared if known else None,
         answer.image,
         answer.upright,
         width,
         upright_landmarks(answer),
-        named.id if named else '',
+        known.id if known else '',
     )
 
 
 def heatmap_picture(answer: Answer, width: int) -> np.ndarray | None:
-    """Draw objects, pairs and heat; for a frame that needed no weights, its objects alone.
+    """Draw objects, pairs and heat; for a frame that needed no weights, only its objects.
 
-    Of a drawing that was looked for by its ink, draw the edges instead.
+    For a drawing that was searched by its ink, draw the edges instead.
     """
     if answer.analysis is None or answer.reference is None:
         return None
-    outcome = answer.upright
-    if outcome.edges is not None:
-        return draw_edges(answer.reference.prepared, answer.analysis.image, outcome, width)
-    if not outcome.scene.objects:
-        # Someone is looking: show what the detector sees, even if it was not needed.
-        outcome = replace(outcome, scene=answer.analysis.scene)
-    return draw_semantics(answer.reference.prepared, answer.analysis.image, outcome, width)
+    match = answer.upright
+    if match.edges is not None:
+        return draw_edges(answer.reference.prepared, answer.analysis.image, match, width)
+    if not match.scene.objects:
+        # Somebody is watching: show what the detector sees, even if it was not needed.
+        match = replace(match, scene=answer.analysis.scene)
+    return draw_semantics(answer.reference.prepared, answer.analysis.image, match, width)
 
 
 def upright_landmarks(answer: Answer) -> list[PlacedLandmark]:

@@ -1,4 +1,4 @@
-"""Words in pictures: banners, legends and labels in a font that is legible when small."""
+"""Text in pictures: banners, legends and labels in a font that is legible when small."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ def banner(
     paragraphs: Sequence[tuple[str, str]],
     lines_each: int,
 ) -> np.ndarray:
-    """Return a strip with a headline on a coloured plate, and paragraphs that have a name.
+    """Return a strip with a headline on a coloured plate, and named paragraphs.
 
-    However long these are, it has the same height, so that pictures of a stream keep their size.
+    Its height does not depend on the text, so that pictures of a stream keep their size.
     """
     size = text_size(width)
     line = line_height(size)
@@ -55,7 +55,7 @@ def banner(
 
 
 def legend(width: int, entries: Sequence[Entry]) -> np.ndarray:
-    """Return a strip that says what symbols mean, in as many rows as it takes."""
+    """Return a strip that explains symbols, in as many rows as needed."""
     size = text_size(width)
     rows = [np.zeros((line_height(size), size // 2, 3), np.uint8)]
     for mark, text in entries:
@@ -70,14 +70,14 @@ def legend(width: int, entries: Sequence[Entry]) -> np.ndarray:
 
 
 def lettered(text: str, size: int) -> np.ndarray:
-    """Return a line of words on black ground."""
+    """Return a line of text on black."""
     strip = np.zeros((line_height(size), text_width(text, size), 3), np.uint8)
     write(strip, text, (0, 0), size)
     return strip
 
 
 def write_plate(pixels: np.ndarray, text: str, place: tuple[int, int], size: int) -> None:
-    """Write a line on a dark plate, legible on any ground."""
+    """Write a line on a dark plate, legible on any background."""
     left, top = max(0, place[0]), max(0, place[1])
     width = text_width(text, size) + size // 2
     plate = pixels[top : top + line_height(size), left : left + width]
@@ -97,10 +97,10 @@ def line_height(size: int) -> int:
 
 @lru_cache(maxsize=64)
 def font(size: int, bold: bool) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return a font with the letters of all Europe; the one inside Pillow has only ASCII."""
+    """Return a font with all European letters; the one of Pillow has only ASCII."""
     name = 'DejaVuSans-Bold.ttf' if bold else 'DejaVuSans.ttf'
     files = [name]  # Pillow looks among the fonts of the system.
-    # It also comes with matplotlib, which grad-cam brings. Nothing but the file is used.
+    # It also comes with matplotlib, of which only this file is used.
     if (matplotlib := find_spec('matplotlib')) and matplotlib.origin:
         files.insert(0, str(Path(matplotlib.origin).parent / 'mpl-data/fonts/ttf' / name))
     for file in files:
@@ -112,18 +112,18 @@ def font(size: int, bold: bool) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def text_width(text: str, size: int, bold: bool = False) -> int:
-    """Return how many pixels a line takes."""
+    """Return the width of a line in pixels."""
     return math.ceil(font(size, bold).getlength(text))
 
 
 def cleaned(text: str) -> str:
-    """Return text as one line of letters that can be drawn."""
+    """Return text as one line of printable characters."""
     composed = unicodedata.normalize('NFC', text[:LONGEST_TEXT])
     return ' '.join(''.join(c if c.isprintable() else ' ' for c in composed).split())
 
 
 def shortened(text: str, size: int, room: int, bold: bool = False) -> str:
-    """Return as much of a text as there is room for, with an ellipsis where it was cut."""
+    """Return as much of a text as fits, with an ellipsis where it was cut."""
     text = cleaned(text)
     if text_width(text, size, bold) <= room:
         return text
@@ -136,7 +136,7 @@ def shortened(text: str, size: int, room: int, bold: bool = False) -> str:
 
 
 def wrapped(name: str, text: str, size: int, room: int, lines: int) -> list[tuple[str, str]]:
-    """Return a paragraph as rows of a name, which only the first one has, and a text."""
+    """Return a paragraph as rows of name and text; only the first has the name."""
     name = shortened(name, size, room // 2, bold=True)
     name += '  ' if name else ''
     rows, words = [], cleaned(text).split()
@@ -161,7 +161,7 @@ def write(
     colour: Colour = WHITE,
     bold: bool = False,
 ) -> None:
-    """Write a line whose left top corner is at a place."""
+    """Write a line with its top left corner at this place."""
     left, top = place
     part = pixels[top : top + line_height(size), left : left + text_width(text, size, bold)]
     if part.size:

@@ -1,7 +1,7 @@
 """Marks on images: the colours, lines and shapes that pictures are made of.
 
 The colours are those of Okabe and Ito, viridis and inferno, which stay distinct with every kind of
-colour blindness; shapes say the same again.
+colour blindness; shapes carry the same information.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Pixel = Sequence[int]  # x, y
 
 
 def colour_map(code: int, darkest: int) -> np.ndarray:
-    """Return 256 RGB colours of a map of OpenCV, without those too dark to see on a photo."""
+    """Return 256 RGB colours of an OpenCV colour map, without those too dark for a photo."""
     steps = np.linspace(darkest, 255, 256).round().astype(np.uint8)
     return np.ascontiguousarray(cv2.applyColorMap(steps[:, None], code)[..., ::-1])
 
@@ -40,7 +40,7 @@ def score_colours(scores: np.ndarray) -> list[Colour]:
 
 
 def whole(points: np.ndarray) -> list[Pixel]:
-    """Return points as integers that OpenCV can draw, however far outside they lie."""
+    """Return points as integers that OpenCV can draw, even far outside of the image."""
     rounded: list[Pixel] = np.nan_to_num(points).clip(-1e9, 1e9).round().astype(int).tolist()
     return rounded
 
@@ -70,7 +70,7 @@ def draw_dot(pixels: np.ndarray, point: Pixel, colour: Colour, size: int) -> Non
 def draw_line(
     pixels: np.ndarray, start: Pixel, end: Pixel, colour: Colour, thickness: int
 ) -> None:
-    """Draw a line with a black border, however far outside it begins and ends."""
+    """Draw a line with a black border, even if it starts or ends far outside."""
     # OpenCV visits all rows of a thick line, even a billion outside the image.
     around = (-99, -99, pixels.shape[1] + 198, pixels.shape[0] + 198)
     visible, start, end = cv2.clipLine(around, start, end)
@@ -92,7 +92,7 @@ def draw_quadrangle(pixels: np.ndarray, corners: np.ndarray, size: int) -> None:
 def draw_arrow_head(
     pixels: np.ndarray, tip: np.ndarray, direction: np.ndarray, colour: Colour, size: int
 ) -> None:
-    """Draw a triangle that points somewhere."""
+    """Draw a triangle that points in a direction."""
     length = np.hypot(*direction)
     if 0 < length < math.inf:
         back = -0.7 * size / length * direction
@@ -116,7 +116,7 @@ def fill(pixels: np.ndarray, corners: np.ndarray, colour: Colour) -> None:
 
 
 def draw_box(pixels: np.ndarray, start: Pixel, end: Pixel, used: bool, size: int) -> None:
-    """Draw the mark of an object: thick if it gives weights, thin if not."""
+    """Draw the box of an object: thick if weights come from it, thin if not."""
     colour, thickness = (SKY, 1 + size // 8) if used else (GREY, 1)
     cv2.rectangle(pixels, start, end, BLACK, thickness + 2)
     cv2.rectangle(pixels, start, end, colour, thickness)

@@ -1,4 +1,4 @@
-"""Pictures that show people what was matched, and why."""
+"""Pictures that show what was matched, and why."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -48,8 +48,8 @@ from niom_ros.semantics.scene import Scene
 GAP = 8  # pixels between two images
 READABLE_WIDTH = 640  # narrower images are enlarged to this, if max_width allows it
 WIDEST_REFERENCE = 1.25  # times the width of the camera image
-MAX_LINES = 80  # with more, no single line can be followed
-FINEST_HEAT = 256  # pixels on a side: heat is smooth, and a finer map takes long
+MAX_LINES = 80  # with more, single lines cannot be told apart
+FINEST_HEAT = 256  # pixels per side: heat is smooth, and a finer map takes long
 
 Rectangle = tuple[int, int, int, int]  # left, top, right, bottom
 
@@ -59,15 +59,15 @@ class Landmark(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what it is called."""
+        """Return its name."""
 
     @property
     def x(self) -> float:
-        """Return its column in pixels; NaN: not known."""
+        """Return its column in pixels; NaN: unknown."""
 
     @property
     def y(self) -> float:
-        """Return its row in pixels; NaN: not known."""
+        """Return its row in pixels; NaN: unknown."""
 
     @property
     def inside(self) -> bool:
@@ -78,26 +78,26 @@ class Landmark(Protocol):
 class Panel:
     """An image on the canvas."""
 
-    pixels: np.ndarray  # its part of the canvas: what is drawn here stays inside
+    pixels: np.ndarray  # its part of the canvas, which clips what is drawn
     from_image: np.ndarray  # 3 x 3, from pixels of the image to those of the panel
-    corner: np.ndarray  # 2, where it begins on the canvas
+    corner: np.ndarray  # 2, its top left corner on the canvas
     text_size: int
-    labels: list[Rectangle] = field(default_factory=list)  # where no further one fits
+    labels: list[Rectangle] = field(default_factory=list)  # places that are taken
 
 
 def draw_matches(
     reference: PreparedReference | None,
     image: np.ndarray,
-    outcome: Match,
+    match: Match,
     max_width: int = 1280,
     landmarks: Sequence[Landmark] | None = None,
     title: str = '',
 ) -> np.ndarray:
     """Draw reference and image side by side, joined by the matches that agree."""
-    found = outcome.verdict.reference_to_image
+    found = match.verdict.reference_to_image
     canvas, panels = arrange([image] if reference is None else [reference.image, image], max_width)
     if reference is not None:
-        draw_correspondences(canvas, panels[0], panels[1], outcome)
+        draw_correspondences(canvas, panels[0], panels[1], match)
         draw_outline(panels[0], reference, np.eye(3))
         if found is not None:
             draw_outline(panels[1], reference, found)
@@ -105,53 +105,53 @@ def draw_matches(
     draw_landmarks(panels[-1], landmarks or ())
     size = panels[-1].text_size
     entries = match_entries(size) + place_entries(size, landmarks) if reference else []
-    return framed(status_banner(canvas.shape[1], outcome, title), canvas, entries)
+    return framed(status_banner(canvas.shape[1], match, title), canvas, entries)
 
 
 def draw_overlay(
     reference: PreparedReference | None,
     image: np.ndarray,
-    outcome: Match,
+    match: Match,
     max_width: int = 1280,
     landmarks: Sequence[Landmark] | None = None,
     title: str = '',
 ) -> np.ndarray:
-    """Draw the image with what counts of the reference laid over it, where it was found."""
-    canvas, panel = overlaid(reference, image, outcome, max_width)
+    """Draw the image, overlaid with the used part of the reference where it was found."""
+    canvas, panel = overlaid(reference, image, match, max_width)
     draw_landmarks(panel, landmarks or ())
     entries = place_entries(panel.text_size, landmarks)
-    return framed(status_banner(canvas.shape[1], outcome, title), canvas, entries)
+    return framed(status_banner(canvas.shape[1], match, title), canvas, entries)
 
 
 def draw_semantics(
-    reference: PreparedReference, image: np.ndarray, outcome: Match, max_width: int = 1280
+    reference: PreparedReference, image: np.ndarray, match: Match, max_width: int = 1280
 ) -> np.ndarray:
-    """Draw the objects of both sides, the pairs among them and the heat that made the weights."""
-    scenes = [reference.scene, outcome.scene]
-    used = [outcome.reference_weights.objects, outcome.image_weights.objects]
+    """Draw the objects of both images, the pairs and the heat behind the weights."""
+    scenes = [reference.scene, match.scene]
+    used = [match.reference_weights.objects, match.image_weights.objects]
     canvas, panels = arrange([reference.image, image], max_width)
     for panel, scene, indices in zip(panels, scenes, used, strict=True):
         draw_heat(panel, [scene.objects[index] for index in indices])
         draw_objects(panel, scene, indices)
-    draw_pairs(canvas, panels, scenes, outcome)
+    draw_pairs(canvas, panels, scenes, match)
     name_sides(panels)
     for panel, scene, indices in zip(panels, scenes, used, strict=True):
         name_objects(panel, scene, indices)
     entries = heat_entries(panels[-1].text_size)
-    return framed(weights_banner(canvas.shape[1], outcome), canvas, entries)
+    return framed(weights_banner(canvas.shape[1], match), canvas, entries)
 
 
 def draw_edges(
-    reference: PreparedReference, image: np.ndarray, outcome: Match, max_width: int = 1280
+    reference: PreparedReference, image: np.ndarray, match: Match, max_width: int = 1280
 ) -> np.ndarray:
     """Draw the strokes of a drawing, and the edges of the image with those strokes on them."""
-    assert reference.strokes is not None and outcome.edges is not None
-    edges = cv2.resize(outcome.edges.picture(), image.shape[1::-1])
+    assert reference.strokes is not None and match.edges is not None
+    edges = cv2.resize(match.edges.picture(), image.shape[1::-1])
     canvas, (left, right) = arrange([np.zeros_like(reference.image), edges], max_width)
     for x, y in whole(warp_points(left.from_image, reference.strokes.points)):
         cv2.circle(left.pixels, (x, y), left.text_size // 12, WHITE, -1)
-    points = whole(warp_points(right.from_image, outcome.correspondences.image_points))
-    for point, agrees in zip(points, outcome.verdict.inliers, strict=True):
+    points = whole(warp_points(right.from_image, match.correspondences.image_points))
+    for point, agrees in zip(points, match.verdict.inliers, strict=True):
         draw_ink(right.pixels, point, agrees, right.text_size)
     name_sides([left, right])
     how = 'The strokes of the drawing are laid along edges that run the same way.'
@@ -159,15 +159,15 @@ def draw_edges(
     return framed(strip, canvas, ink_entries(right.text_size))
 
 
-def draw_report(reference: PreparedReference, image: np.ndarray, outcome: Match) -> np.ndarray:
-    """Draw the picture of `niom match`: what was matched by, the matches, the overlay if found."""
-    parts = [draw_matches(reference, image, outcome)]
-    if outcome.edges is not None:
-        parts.insert(0, draw_edges(reference, image, outcome))
-    if outcome.weighting != 'none':
-        parts.insert(0, draw_semantics(reference, image, outcome))
-    if outcome.verdict.reference_to_image is not None:
-        parts.append(overlaid(reference, image, outcome, parts[0].shape[1])[0])
+def draw_report(reference: PreparedReference, image: np.ndarray, match: Match) -> np.ndarray:
+    """Draw the picture of `niom match`: semantics or edges if used, matches, overlay if found."""
+    parts = [draw_matches(reference, image, match)]
+    if match.edges is not None:
+        parts.insert(0, draw_edges(reference, image, match))
+    if match.weighting != 'none':
+        parts.insert(0, draw_semantics(reference, image, match))
+    if match.verdict.reference_to_image is not None:
+        parts.append(overlaid(reference, image, match, parts[0].shape[1])[0])
     return stacked(parts)
 
 
@@ -175,18 +175,18 @@ def draw_report(reference: PreparedReference, image: np.ndarray, outcome: Match)
 
 
 def arrange(images: Sequence[np.ndarray], max_width: int) -> tuple[np.ndarray, list[Panel]]:
-    """Put images in a row on a canvas, none higher than the last one, the camera's."""
+    """Put images in a row on a canvas, none higher than the last one, the camera image."""
     height, width = images[-1].shape[:2]
     scales = [min(height / i.shape[0], WIDEST_REFERENCE * width / i.shape[1]) for i in images]
     natural = sum(i.shape[1] * scale for i, scale in zip(images, scales, strict=True))
     gaps = len(images) - 1
-    room = max_width - gaps * (GAP + 1)  # one more for a sliver that is rounded up to a pixel
+    room = max_width - gaps * (GAP + 1)  # one more for narrow images that are rounded up
     enlarged = max(1.0, min(READABLE_WIDTH, room) / natural)
     # No higher than three quarters of the width, so that tall images stay on the screen.
     zoom = min(enlarged, room / natural, 0.75 * max_width / height)
     shown = [resized(i, scale * zoom) for i, scale in zip(images, scales, strict=True)]
     row = sum(part.shape[1] for part in shown) + gaps * GAP
-    # Words need room, also above a sliver.
+    # Text needs room, even above a narrow image.
     canvas_width = max(row, min(max_width, READABLE_WIDTH))
     canvas = np.zeros((max(part.shape[0] for part in shown), canvas_width, 3), np.uint8)
     panels = []
@@ -202,7 +202,7 @@ def arrange(images: Sequence[np.ndarray], max_width: int) -> tuple[np.ndarray, l
 
 
 def resized(image: np.ndarray, scale: float) -> np.ndarray:
-    """Return the image scaled, at least one pixel a side."""
+    """Return the image scaled, at least one pixel per side."""
     # A little more, so that a rounding error does not cost a pixel.
     width, height = (max(1, int(side * scale + 1e-6)) for side in image.shape[1::-1])
     if (height, width) == image.shape[:2]:
@@ -223,7 +223,7 @@ def framed(banner: np.ndarray, canvas: np.ndarray, entries: Sequence[Entry]) -> 
 
 
 def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return pictures below each other, each in the middle."""
+    """Return pictures below each other, centred."""
     width = max(part.shape[1] for part in parts)
     rows = []
     for part in parts:
@@ -235,16 +235,16 @@ def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
 # Marks
 
 
-def draw_correspondences(canvas: np.ndarray, left: Panel, right: Panel, outcome: Match) -> None:
-    """Join points that agree by lines in the colour of their score; cross the others out."""
-    matches, agrees, size = outcome.correspondences, outcome.verdict.inliers, left.text_size
-    starts = whole(warp_points(left.from_image, matches.reference_points) + left.corner)
-    ends = whole(warp_points(right.from_image, matches.image_points) + right.corner)
-    colours = score_colours(matches.scores)
+def draw_correspondences(canvas: np.ndarray, left: Panel, right: Panel, match: Match) -> None:
+    """Join inliers by lines in the colour of their score; cross out the others."""
+    pairs, agrees, size = match.correspondences, match.verdict.inliers, left.text_size
+    starts = whole(warp_points(left.from_image, pairs.reference_points) + left.corner)
+    ends = whole(warp_points(right.from_image, pairs.image_points) + right.corner)
+    colours = score_colours(pairs.scores)
     for index in np.flatnonzero(~agrees):
         draw_cross(canvas, starts[index], size)
         draw_cross(canvas, ends[index], size)
-    # Matches come best first. The best are drawn last, so that they are on top.
+    # Best first. The best are drawn last, so that they are on top.
     agreeing = np.flatnonzero(agrees)[::-1]
     lines = min(MAX_LINES, len(agreeing), canvas.shape[0] // 8 + 1)
     for index in agreeing[np.linspace(0, len(agreeing) - 1, lines).round().astype(int)]:
@@ -257,16 +257,16 @@ def draw_correspondences(canvas: np.ndarray, left: Panel, right: Panel, outcome:
 def draw_outline(
     panel: Panel, reference: PreparedReference, reference_to_image: np.ndarray
 ) -> None:
-    """Draw the border of what counts of the reference, where it lies in the image."""
+    """Draw the outline of the used part of the reference in the image."""
     warp = panel.from_image @ reference_to_image
     draw_quadrangle(panel.pixels, warp_points(warp, reference.box.corners()), panel.text_size)
 
 
 def overlaid(
-    reference: PreparedReference | None, image: np.ndarray, outcome: Match, max_width: int
+    reference: PreparedReference | None, image: np.ndarray, match: Match, max_width: int
 ) -> tuple[np.ndarray, Panel]:
-    """Return a canvas with the overlay, without words."""
-    found = outcome.verdict.reference_to_image
+    """Return a canvas with the overlay, without text."""
+    found = match.verdict.reference_to_image
     canvas, (panel,) = arrange([image], max_width)
     if reference is not None and found is not None:
         lay_over(panel, reference, found)
@@ -275,10 +275,10 @@ def overlaid(
 
 
 def lay_over(panel: Panel, reference: PreparedReference, reference_to_image: np.ndarray) -> None:
-    """Blend what counts of the reference with the image, where it lies in it."""
+    """Blend the used part of the reference into the image."""
     box = reference.box
     part = box.part_of(reference.image)
-    # No finer than one can see; besides, OpenCV 4 warps no more than 32767 pixels a side.
+    # No finer than visible; besides, OpenCV 4 warps at most 32767 pixels per side.
     finest = 2 * max(panel.pixels.shape)
     columns, rows = min(box.width, finest), min(box.height, finest)
     shrunk = cv2.resize(part, (columns, rows), interpolation=cv2.INTER_AREA)
@@ -292,7 +292,7 @@ def lay_over(panel: Panel, reference: PreparedReference, reference_to_image: np.
 
 
 def draw_landmarks(panel: Panel, landmarks: Sequence[Landmark]) -> None:
-    """Draw named points; for those outside of the image, an arrow head at its border."""
+    """Draw landmarks; for those outside of the image, an arrow head at its border."""
     size = panel.text_size
     known = [mark for mark in landmarks if math.isfinite(mark.x) and math.isfinite(mark.y)]
     points = np.array([[mark.x, mark.y] for mark in known]).reshape(-1, 2)
@@ -311,7 +311,7 @@ def draw_landmarks(panel: Panel, landmarks: Sequence[Landmark]) -> None:
 
 
 def draw_heat(panel: Panel, objects: Sequence[SeenObject]) -> None:
-    """Colour an image by the heat of objects, of the strongest where they overlap."""
+    """Colour an image by the heat of objects, the maximum where they overlap."""
     # Grey and darker, so that the heat stands out.
     grey = cv2.convertScaleAbs(cv2.cvtColor(panel.pixels, cv2.COLOR_RGB2GRAY), alpha=0.7)
     ground = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)
@@ -327,25 +327,25 @@ def draw_heat(panel: Panel, objects: Sequence[SeenObject]) -> None:
 
 
 def draw_objects(panel: Panel, scene: Scene, used: Sequence[int]) -> None:
-    """Draw the boxes of objects, on top those that give weights."""
+    """Draw the boxes of objects, those that weights come from on top."""
     for index in sorted(range(len(scene.objects)), key=lambda index: index in used):
         start, end = whole(corners_of(panel, scene.objects[index]))
         draw_box(panel.pixels, start, end, index in used, panel.text_size)
 
 
 def corners_of(panel: Panel, seen: SeenObject) -> np.ndarray:
-    """Return the left top and the right bottom corner of an object's box, as far as it is seen."""
+    """Return the top left and bottom right corners of an object's box, clipped to the panel."""
     corners = [[seen.area.left, seen.area.top], [seen.area.right, seen.area.bottom]]
     last = np.array(panel.pixels.shape[1::-1]) - 1
     return warp_points(panel.from_image, np.array(corners)).clip(0, last)
 
 
 def draw_pairs(
-    canvas: np.ndarray, panels: Sequence[Panel], scenes: Sequence[Scene], outcome: Match
+    canvas: np.ndarray, panels: Sequence[Panel], scenes: Sequence[Scene], match: Match
 ) -> None:
-    """Join the objects that were paired, with a number that says how alike they are."""
+    """Join paired objects, with their similarity."""
     size = panels[0].text_size
-    for pair in outcome.paired.pairs:
+    for pair in match.paired.pairs:
         indices = pair.reference_object, pair.image_object
         middles = [
             corners_of(panel, scene.objects[index]).mean(axis=0) + panel.corner
@@ -357,18 +357,18 @@ def draw_pairs(
         write_plate(canvas, f'{pair.similarity:.2f}', (x - size, y - size // 2), size)
 
 
-# Words on images
+# Text on images
 
 
 def name_sides(panels: Sequence[Panel]) -> None:
-    """Write on each of two panels which side it shows."""
+    """Write on each of two panels what it shows."""
     for panel, name in zip(panels, ('reference', 'camera'), strict=True):
         height, width = panel.pixels.shape[:2]
         write_label(panel, name, (0, height, width, height))
 
 
 def name_objects(panel: Panel, scene: Scene, used: Sequence[int]) -> None:
-    """Write what the objects are, first those that give weights."""
+    """Write the labels of objects, first those that weights come from."""
     for index in sorted(range(len(scene.objects)), key=lambda index: index not in used):
         seen = scene.objects[index]
         (left, top), (right, bottom) = whole(corners_of(panel, seen))
@@ -377,7 +377,7 @@ def name_objects(panel: Panel, scene: Scene, used: Sequence[int]) -> None:
 
 
 def write_label(panel: Panel, text: str, around: Rectangle) -> None:
-    """Write a name at the first free place next to a rectangle, or nowhere if there is none."""
+    """Write a name at the first free place next to a rectangle, if there is one."""
     size = panel.text_size
     text = shortened(text, size, panel.pixels.shape[1] // 2)
     width, height = text_width(text, size) + size // 2, line_height(size)
@@ -395,16 +395,16 @@ def write_label(panel: Panel, text: str, around: Rectangle) -> None:
 
 
 def overlap(one: Rectangle, other: Rectangle) -> bool:
-    """Tell whether two rectangles share a part."""
+    """Tell whether two rectangles overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-# Words around them
+# Text around them
 
 
-def status_banner(width: int, outcome: Match, title: str) -> np.ndarray:
+def status_banner(width: int, match: Match, title: str) -> np.ndarray:
     """Return a strip that says how the match went."""
-    verdict = outcome.verdict
+    verdict = match.verdict
     found = verdict.status is Status.OK
     headline = f'{"✓" if found else "✗"} {verdict.status.name.replace("_", " ")}'
     note = f'confidence {verdict.confidence:.2f}'
@@ -412,16 +412,16 @@ def status_banner(width: int, outcome: Match, title: str) -> np.ndarray:
     return banner(width, colour, headline, note, [(title, verdict.message)], 2)
 
 
-def weights_banner(width: int, outcome: Match) -> np.ndarray:
-    """Return a strip that says what the weights of both sides came from."""
-    sides = outcome.reference_weights, outcome.image_weights
+def weights_banner(width: int, match: Match) -> np.ndarray:
+    """Return a strip that says where the weights of both images came from."""
+    sides = match.reference_weights, match.image_weights
     paragraphs = [
         ('reference', weights_line(sides[0])),
         ('camera', weights_line(sides[1])),
-        ('pairs', outcome.paired.how),
+        ('pairs', match.paired.how),
     ]
     if any(side.values is not None for side in sides):
-        note = f'weighting {outcome.weighting}'
+        note = f'weighting {match.weighting}'
         return banner(width, BLUE, '✓ WEIGHTED', note, paragraphs, 1)
     return banner(width, SLATE, 'NOT WEIGHTED', 'all points count alike', paragraphs, 1)
 
@@ -436,7 +436,7 @@ def weights_line(weights: Weights) -> str:
 
 
 def match_entries(size: int) -> list[Entry]:
-    """Return what the marks of matches mean."""
+    """Return the legend of matches."""
     agree, disagree = empty_symbol(size), empty_symbol(size)
     left, top, right, bottom = symbol_area(size)
     start, middle, end = ((x, (top + bottom) // 2) for x in (left, (left + right) // 2, right))
@@ -450,7 +450,7 @@ def match_entries(size: int) -> list[Entry]:
 
 
 def ink_entries(size: int) -> list[Entry]:
-    """Return what the marks of ink on edges mean."""
+    """Return the legend of ink on edges."""
     symbols = []
     for agrees in (True, False):
         symbol = empty_symbol(size)
@@ -461,7 +461,7 @@ def ink_entries(size: int) -> list[Entry]:
 
 
 def place_entries(size: int, landmarks: Sequence[Landmark] | None) -> list[Entry]:
-    """Return what the marks of places in the image mean."""
+    """Return the legend of outline and landmarks."""
     outline, landmark = empty_symbol(size), empty_symbol(size)
     left, top, right, bottom = symbol_area(size)
     corners = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
@@ -472,7 +472,7 @@ def place_entries(size: int, landmarks: Sequence[Landmark] | None) -> list[Entry
 
 
 def heat_entries(size: int) -> list[Entry]:
-    """Return what the marks of objects mean."""
+    """Return the legend of objects and heat."""
     used, unused, pair = empty_symbol(size), empty_symbol(size), empty_symbol(size)
     left, top, right, bottom = symbol_area(size)
     draw_box(used, (left, top), (right, bottom), True, size)
@@ -487,18 +487,18 @@ def heat_entries(size: int) -> list[Entry]:
 
 
 def empty_symbol(size: int) -> np.ndarray:
-    """Return the ground on which a symbol of a legend is drawn."""
+    """Return the background of a symbol in a legend."""
     return np.zeros((line_height(size), 2 * size, 3), np.uint8)
 
 
 def symbol_area(size: int) -> Rectangle:
-    """Return the part of the ground that a symbol takes."""
+    """Return the area of a symbol on its background."""
     middle = line_height(size) // 2
     return size // 3, middle - size * 4 // 9, size * 3 // 2, middle + size * 4 // 9
 
 
 def colour_bar(colours: np.ndarray, size: int) -> np.ndarray:
-    """Return the symbol of numbers from 0 to 1 that are shown as colours."""
+    """Return a colour bar from 0 to 1 as a symbol."""
     bar = cv2.resize(colours.reshape(1, -1, 3), (5 * size, size), interpolation=cv2.INTER_AREA)
     margin = line_height(size) - size
     bar = np.pad(bar, ((margin // 2, margin - margin // 2), (0, 0), (0, 0)))

@@ -1,1 +1,1 @@
-"""What is in an image: objects, heat maps, labels, and which belong together."""
+"""What is in an image: objects, heat maps and labels, and which objects correspond."""

@@ -1,9 +1,9 @@
-"""Class activation maps: what of an image made a network see a class.
+"""Class activation maps: which parts of an image made a network see a class.
 
 The last layer of a detector is a 1x1 convolution, so the gradient of a class score with respect
 to what enters it is the same row of weights everywhere. Grad-CAM there needs no backward pass: it
 is the positive part of the class scores without their bias (`closed_form`). The methods of
-pytorch-grad-cam compute gradients, and are here to compare with and to experiment.
+pytorch-grad-cam compute gradients; they are here for comparison and experiments.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ CLOSED_FORM = 'closed_form'  # the others are those of pytorch-grad-cam
 
 
 class ClassScores(torch.nn.Module):
-    """A network whose only output are the scores of one class on one grid (1 x h x w)."""
+    """A network that returns only the scores of one class on one grid (1 x h x w)."""
 
     def __init__(self, network: torch.nn.Module, level: int, channel: int) -> None:
         super().__init__()
@@ -51,8 +51,8 @@ def library_cam(
 ) -> torch.Tensor:
     """Return a map (h x w) by pytorch-grad-cam, normalised by it to 0 to 1.
 
-    `network` gives raw outputs, one tensor (1 x channels x h x w) for each level, and what enters
-    the last convolution of the level is the output of `layer`. The score to explain is the sum of
+    `network` returns raw outputs, one tensor (1 x channels x h x w) for each level; the output of
+    `layer` enters the last convolution of the level. The score to explain is the sum of
     one channel over the cells (rows, columns) of the object.
     """
     library = load_library(method)
@@ -67,9 +67,9 @@ def library_cam(
         torch.enable_grad(),
         methods[method](ClassScores(network, level, channel), [layer]) as cam,
     ):
-        # The gradient is wanted for what enters the layer, not for the weights.
+        # The weights have no gradient, so the input must have one.
         cam.compute_input_gradient = True
-        # On the grid itself: it is laid over the image once, without the padding.
+        # Keep the size of the grid: it is scaled to the image later, without the padding.
         cam.get_target_width_height = lambda _: None
         (grid,) = cam(pixels.detach().clone(), [lambda scores: scores[cells].sum()])
     return torch.as_tensor(grid, device=pixels.device)

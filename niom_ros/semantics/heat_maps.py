@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch.nn.functional import grid_sample
 
-FLAT = 1e-6  # a map that varies less than this, relative to its largest value, says nothing
+FLAT = 1e-6  # a map that varies less than this, relative to its maximum, carries no information
 
 
 @dataclass(frozen=True)
 class Area:
-    """An upright rectangle of an image; pixel centres are integers, edges lie half a pixel out."""
+    """An axis-aligned rectangle; pixel centres are integers, so an image starts at -0.5."""
 
     left: float
     top: float
@@ -29,13 +29,13 @@ class Area:
         return self.bottom - self.top
 
     def within(self, width: int, height: int) -> 'Area':
-        """Return the part that lies in an image of this size, at least one point."""
+        """Return the part inside an image of this size, at least one point."""
         left, right = (min(max(x, -0.5), width - 0.5) for x in (self.left, self.right))
         top, bottom = (min(max(y, -0.5), height - 0.5) for y in (self.top, self.bottom))
         return Area(left, top, max(left, right), max(top, bottom))
 
     def moved(self, right: float, down: float) -> 'Area':
-        """Return the rectangle at another place."""
+        """Return the rectangle shifted."""
         return Area(self.left + right, self.top + down, self.right + right, self.bottom + down)
 
     def contains(self, points: torch.Tensor) -> torch.Tensor:
@@ -76,22 +76,22 @@ class Frame:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A map on the plane of an image: a grid, interpolated, normalised and cut to a box."""
+    """A map over an image: a grid, interpolated, normalised and clipped to a box."""
 
     grid: torch.Tensor  # h x w, not negative
     frame: Frame
     gate: Area | None  # outside of it the map is 0
     low: torch.Tensor  # grid values that become 0 and 1; scalars
     high: torch.Tensor
-    # 3 x 3, from pixels of the image to those of the one that the map was made of; None: the same.
+    # 3 x 3, from pixels of the image to those of the one the map was made from; None: the same.
     to_origin: torch.Tensor | None = None
 
     @classmethod
     def of_grid(cls, grid: torch.Tensor, frame: Frame, gate: Area | None = None) -> 'HeatMap':
-        """Make a map of the evidence on a grid, as Grad-CAM does: negative evidence is none.
+        """Make a map from the evidence on a grid; as in Grad-CAM, negative evidence becomes 0.
 
-        The weakest place of the image becomes 0 and the strongest place of the gate 1. What the
-        grid says outside of the image, where a network saw padding, has no influence.
+        The minimum over the image becomes 0, the maximum over the gate 1. Values outside of the
+        image, where a network saw padding, have no influence.
         """
         grid = torch.nan_to_num(grid.float(), nan=0.0, posinf=0.0, neginf=0.0).clamp(min=0)
         nothing = grid.new_zeros(())
@@ -107,7 +107,7 @@ class HeatMap:
         return cls.of_grid(like.new_zeros(1, 1), frame, area)
 
     def moved(self, left: int, top: int, width: int, height: int) -> 'HeatMap':
-        """Return the map of a part as that of the whole picture that it was cut from."""
+        """Return the map of a crop as that of the whole image, of this size."""
         assert self.to_origin is None, 'only references are cut, and they do not move'
         frame = self.frame
         gate = (self.gate or frame.area).moved(left, top)
@@ -134,18 +134,18 @@ class HeatMap:
         return self._heat(points[:, :2] / points[:, 2:]) * (points[:, 2] > 0)
 
     def _heat(self, points: torch.Tensor) -> torch.Tensor:
-        """Return the heat at points of the image that the map was made of."""
+        """Return the heat at points of the image that the map was made from."""
         span = self.high - self.low
-        says_nothing = span <= FLAT * self.high.clamp(min=FLAT)
-        heat = (self._values(points) - self.low) / torch.where(says_nothing, 1.0, span)
+        flat = span <= FLAT * self.high.clamp(min=FLAT)
+        heat = (self._values(points) - self.low) / torch.where(flat, 1.0, span)
         if self.gate is None:
-            return torch.where(says_nothing, 0.0, heat.clamp(0, 1))
+            return torch.where(flat, 0.0, heat.clamp(0, 1))
         # Without any evidence inside the box, the box itself is the evidence.
-        heat = torch.where(says_nothing, 1.0, heat.clamp(0, 1))
+        heat = torch.where(flat, 1.0, heat.clamp(0, 1))
         return heat * self.gate.contains(points)
 
     def picture(self, width: int, height: int) -> torch.Tensor:
-        """Return the map as an image of this size (height x width), which may be a smaller one."""
+        """Return the map as an image (height x width), which may be smaller than the original."""
         x = pixel_centres(width, self.frame.width / width, self.grid)
         y = pixel_centres(height, self.frame.height / height, self.grid)
         points = torch.stack(torch.meshgrid(x, y, indexing='xy'), -1)
@@ -154,7 +154,7 @@ class HeatMap:
     def _values(self, points: torch.Tensor) -> torch.Tensor:
         frame, (rows, columns) = self.frame, self.grid.shape
         x, y = points.to(self.grid.dtype).unbind(-1)
-        # grid_sample counts from -1 at the outer edge of the first cell to 1 at that of the last.
+        # grid_sample goes from -1 at the outer edge of the first cell to 1 at that of the last.
         u = (2 * (frame.scale_x * x + frame.shift_x) + 1) / columns - 1
         v = (2 * (frame.scale_y * y + frame.shift_y) + 1) / rows - 1
         where = torch.stack((u, v), -1)[None, None]
@@ -166,7 +166,8 @@ class HeatMap:
     def _extremes(self, area: Area) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the smallest and largest value in a rectangle.
 
-        An interpolated grid has them on cell centres or where lines of centres meet the edges.
+        An interpolated grid has them at cell centres, or where rows or columns of centres meet the
+        edges.
         """
         frame, (rows, columns) = self.frame, self.grid.shape
         x = (torch.arange(columns, device=self.grid.device) - frame.shift_x) / frame.scale_x
@@ -179,5 +180,5 @@ class HeatMap:
 
 
 def pixel_centres(count: int, size: float, like: torch.Tensor) -> torch.Tensor:
-    """Return where the centres of pixels of a size lie, counted in pixels of size 1."""
+    """Return the centres of pixels of this size, in pixels of size 1."""
     return (torch.arange(count, device=like.device, dtype=like.dtype) + 0.5) * size - 0.5

@@ -1,4 +1,4 @@
-"""How alike two labels are: 'dog' and 'cat', 'espresso cup' and 'mug'."""
+"""How similar two labels are: 'dog' and 'cat', 'espresso cup' and 'mug'."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +16,11 @@ from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.models.plugins import load_part, Plugin
 from niom_ros.models.store import ModelStore
 
-SAME_LABELS = 'same labels'  # the source if the words alone decide
-MOST_KEPT = 10_000  # embeddings that a source keeps
+SAME_LABELS = 'same labels'  # the source if no embedding was needed
+MOST_KEPT = 10_000  # embeddings cached by a source
 
 PROMPT = 'a {}'
-"""What is embedded for a label. The table was made with this one, and it suits MiniLM too."""
+"""What is embedded for a label. The tables were made with it, and it suits MiniLM too."""
 
 # fmt: off
 COCO_LABELS = (
@@ -39,7 +39,7 @@ COCO_LABELS = (
 
 HYPHENS = dict.fromkeys(map(ord, '_-\u2010\u2011\u2012\u2013\u2014\u2015'), ' ')
 
-# Longer endings first. A wrong guess does no harm: it counts only if it is another label.
+# Longer endings first. A wrong guess does no harm: it matters only if it is another label.
 PLURALS = (
     ('people', 'person'),
     ('children', 'child'),
@@ -60,26 +60,26 @@ PLURALS = (
     ('s', ''),
 )
 
-NO_PLURALS = {'glasses'}  # looks like more than one glass
+NO_PLURALS = {'glasses'}  # would become glass
 
 
 @dataclass(frozen=True)
 class LabelSimilarities:
-    """How alike the labels of two images are."""
+    """How similar the labels of two images are."""
 
     cosine: np.ndarray  # R x I, float32; 1: the same label, 0: nothing in common or no label
-    source: str  # where the numbers come from
+    source: str  # where the similarities come from
 
 
 def plain(label: str) -> str:
-    """Forgive case, underscores, hyphens and extra blanks."""
-    # A label may come from anywhere, and half a character cannot be encoded.
+    """Return a label without differences in case, underscores, hyphens and extra blanks."""
+    # A label may come from anywhere, and a lone surrogate cannot be encoded.
     text = unicodedata.normalize('NFKC', label.encode('utf-8', 'replace').decode())
     return ' '.join(text.translate(HYPHENS).lower().split())
 
 
 def compact(label: str) -> str:
-    """Forgive all blanks as well: hotdog, hot dog, hot-dog."""
+    """Return a plain label without any blanks: hotdog, hot dog, hot-dog."""
     return plain(label).replace(' ', '')
 
 
@@ -95,7 +95,7 @@ def spellings(label: str) -> list[str]:
 
 
 def same(labels: Sequence[str], others: Sequence[str]) -> np.ndarray:
-    """Tell of each two labels whether they are one, but for their spelling (N x M, bool)."""
+    """Tell which labels are the same except for their spelling (N x M, bool)."""
     words, other_words = list(map(spellings, labels)), list(map(spellings, others))
     result = np.zeros((len(words), len(other_words)), bool)
     for place in np.ndindex(result.shape):
@@ -107,8 +107,8 @@ def same(labels: Sequence[str], others: Sequence[str]) -> np.ndarray:
 def readable(labels: Sequence[str]) -> np.ndarray:
     """Tell which plain labels can be compared: not empty, and all in Latin letters (N, bool).
 
-    All encoders here know English. Words in other scripts are spelled out for them letter by
-    letter and look alike: to MiniLM the Russian words for table and chair are so by 0.93.
+    All encoders here know English. They split words in other scripts into letters, so that these
+    seem similar: for MiniLM, the Russian words for table and chair have a similarity of 0.93.
     """
     latin = [
         all('LATIN' in unicodedata.name(letter, '') for letter in label if letter.isalpha())
@@ -119,9 +119,9 @@ def readable(labels: Sequence[str]) -> np.ndarray:
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Turns labels into vectors whose directions tell how alike the labels are.
+    """Turns labels into vectors whose cosine says how similar the labels are.
 
-    All of COCO_LABELS must be known.
+    It must know all of COCO_LABELS.
     """
 
     source: str
@@ -130,12 +130,12 @@ class Encoder(Protocol):
         """Tell whether a plain label can be embedded."""
 
     def embed(self, labels: Sequence[str]) -> np.ndarray:
-        """Return a vector for each of some plain labels that are known."""
+        """Return a vector for each plain label, all of them known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelEmbedderPlugin(Plugin[Encoder]):
-    """Encodes labels, loaded when two labels are compared for the first time."""
+    """An encoder of labels."""
 
     makes = Encoder
 
@@ -151,32 +151,32 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 class Source:
-    """An encoder without what is common to all labels, and with a memory.
+    """An encoder with the mean of all labels subtracted, and a cache.
 
-    All labels have much in common: they name things. In CLIP, car and dog are as alike (0.90) as
-    cup and wine glass (0.89). Less the mean of the COCO labels it is 0.16 and 0.40.
+    All labels have much in common: they name things. In CLIP, car and dog are as similar (0.90) as
+    cup and wine glass (0.89). With the mean of the COCO labels subtracted it is 0.16 and 0.40.
     """
 
     def __init__(self, encoder: Encoder) -> None:
-        """Measure what is common."""
+        """Compute the mean."""
         self.name = encoder.source
         self._encoder = encoder
         everyday = unit(encoder.embed(COCO_LABELS))
-        self._common = everyday.mean(axis=0)
-        everyday = unit(everyday - self._common)
+        self._mean = everyday.mean(axis=0)
+        everyday = unit(everyday - self._mean)
         self._kept = dict(zip(COCO_LABELS, everyday, strict=True))
 
     def knows(self, labels: Iterable[str]) -> bool:
-        """Tell whether all of some plain labels can be embedded."""
+        """Tell whether all of these plain labels can be embedded."""
         return all(map(self._encoder.knows, labels))
 
     def embed(self, labels: Sequence[str]) -> np.ndarray:
-        """Return unit vectors of plain labels, zero for those that are not known."""
+        """Return unit vectors of plain labels, zero for unknown ones."""
         new = [label for label in dict.fromkeys(labels) if label not in self._kept]
         known = [label for label in new if self._encoder.knows(label)]
-        found = dict.fromkeys(new, np.zeros_like(self._common))
+        found = dict.fromkeys(new, np.zeros_like(self._mean))
         if known:
-            vectors = unit(unit(self._encoder.embed(known)) - self._common)
+            vectors = unit(unit(self._encoder.embed(known)) - self._mean)
             found.update(zip(known, vectors, strict=True))
         self._kept.update(found)
         embeddings = np.stack([self._kept[label] for label in labels])
@@ -188,8 +188,7 @@ class Source:
 class LabelEmbedder:
     """Compares labels, with the plug-in that the settings name.
 
-    What a comparison needs is loaded by the first one that needs it. May be used from several
-    threads.
+    Encoders are loaded on first use. Safe to use from several threads.
     """
 
     def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
@@ -210,7 +209,7 @@ class LabelEmbedder:
         self._lock = threading.Lock()
 
     def prepare(self, labels: Iterable[str] = COCO_LABELS) -> str:
-        """Load what comparing these labels needs, so that faults show now; return its name."""
+        """Load what comparing these labels needs, so that errors show now; return its name."""
         words = [plain(label) for label in labels]
         in_question = readable(words)
         if not in_question.any():
@@ -221,7 +220,7 @@ class LabelEmbedder:
     def similarities(
         self, reference_labels: Sequence[str], image_labels: Sequence[str]
     ) -> LabelSimilarities:
-        """Return how alike each label of the reference and each of the image are."""
+        """Return how similar each label of the reference is to each of the image."""
         rows = [plain(label) for label in reference_labels]
         columns = [plain(label) for label in image_labels]
         equal = same(rows, columns)

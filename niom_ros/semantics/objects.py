@@ -17,10 +17,10 @@ class SeenObject:
     score: float  # 0 to 1
     area: Area  # its box, in pixels of the image
     heat: HeatMap
-    feature: torch.Tensor | None = None  # D, unit length: how it looks; None: not known
+    feature: torch.Tensor | None = None  # D, unit length: how it looks; None: unknown
 
     def as_message(self) -> dict[str, str | float]:
-        """Return the fields of DetectedObject.msg, whose box counts from the image's edge."""
+        """Return the fields of DetectedObject.msg, whose box is relative to the image's edge."""
         return {
             'label': self.label,
             'score': self.score,
@@ -45,6 +45,6 @@ class SeenObject:
         return replace(self, area=box, heat=self.heat.carried(motion))
 
     def moved(self, left: int, top: int, width: int, height: int) -> 'SeenObject':
-        """Return the object of a part as one of the whole picture that it was cut from."""
+        """Return the object of a crop as one of the whole image, of this size."""
         heat = self.heat.moved(left, top, width, height)
         return replace(self, area=self.area.moved(left, top), heat=heat)

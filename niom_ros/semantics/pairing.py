@@ -19,7 +19,7 @@ class ObjectPair:
 
     reference_object: int  # index
     image_object: int
-    similarity: float  # what decided: 0 nothing in common, 1 the same
+    similarity: float  # what decided: 0: nothing in common, 1: the same
     label_similarity: float = math.nan  # cosine; NaN: not compared
     visual_similarity: float = math.nan
 
@@ -30,7 +30,7 @@ class PairedObjects:
 
     pairs: tuple[ObjectPair, ...] = ()
     how: str = 'none'
-    decided: bool = False  # whether objects without a partner are to be left out
+    decided: bool = False  # whether objects without a partner should be left out
 
 
 def pair_objects(
@@ -66,7 +66,7 @@ def pair_objects(
             label_similarity=math.nan if labels is None else float(labels[row, column]),
             visual_similarity=math.nan if visual is None else float(visual[row, column]),
         )
-        for row, column in best_pairs(similarity, surety(reference, image), options)
+        for row, column in best_pairs(similarity, joint_scores(reference, image), options)
     ]
     how = ', '.join(compared)
     if not chosen:
@@ -82,7 +82,7 @@ def all_labelled(objects: Sequence[SeenObject]) -> bool:
 def visual_similarities(
     reference: Sequence[SeenObject], image: Sequence[SeenObject]
 ) -> np.ndarray | None:
-    """Return the cosines of the objects' looks (R x I), or None if one is not known."""
+    """Return the cosines of the objects' features (R x I), or None if one is unknown."""
     features = []
     for objects in (reference, image):
         known = [seen.feature for seen in objects if seen.feature is not None]
@@ -96,24 +96,24 @@ def visual_similarities(
     return cosine
 
 
-def surety(reference: Sequence[SeenObject], image: Sequence[SeenObject]) -> np.ndarray:
-    """Return how sure it is that both objects of a pair exist (R x I)."""
+def joint_scores(reference: Sequence[SeenObject], image: Sequence[SeenObject]) -> np.ndarray:
+    """Return the product of the scores of both objects of each pair (R x I)."""
     return np.outer([seen.score for seen in reference], [seen.score for seen in image])
 
 
 def best_pairs(
-    similarity: np.ndarray, surety: np.ndarray, options: Pairing
+    similarity: np.ndarray, joint_scores: np.ndarray, options: Pairing
 ) -> list[tuple[int, int]]:
-    """Return the pairs (row, column), the most alike first.
+    """Return the pairs (row, column), the most similar first.
 
-    Among equally alike pairs, such as two dogs and two dogs, the surer ones win.
+    Among equally similar pairs, such as two dogs and two dogs, those with higher scores win.
     """
-    preference = similarity + 1e-4 * surety
+    preference = similarity + 1e-4 * joint_scores
     if options.most == 1:
         row, column = divmod(int(preference.argmax()), similarity.shape[1])
         candidates = [(row, column)]
     else:
-        # A pair below the floor scores nothing, so that it never displaces a good one.
+        # A pair below the floor is worth nothing, so that it never displaces a good one.
         worth = np.where(similarity >= options.floor, preference - options.floor + 1e-3, 0)
         rows, columns = linear_sum_assignment(worth, maximize=True)
         candidates = sorted(

@@ -1,4 +1,4 @@
-"""What stands out in a picture, for use when nothing is known about it."""
+"""What stands out in a picture, for use when no objects are known."""
 
 import cv2
 import numpy as np

@@ -1,4 +1,4 @@
-"""What is in a picture, from the first source that knows something."""
+"""The objects of an image, from the first source that knows any."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ FINEST_MASK = 512  # cells on a side of the heat map of a mask
 
 @dataclass(frozen=True)
 class MarkedObject:
-    """An object that a user marked in a reference: what it is and where."""
+    """An object that a user marked in a reference."""
 
     label: str
     area: Area
@@ -36,7 +36,7 @@ class Hints:
     drawing: bool | None = None  # None: find out
 
     def for_part(self, left: int, top: int) -> 'Hints':
-        """Return the hints for a part of the picture whose top left corner is here."""
+        """Return the hints for a part of the picture with this top left corner."""
         objects = tuple(
             replace(marked, area=marked.area.moved(-left, -top)) for marked in self.objects
         )
@@ -45,7 +45,7 @@ class Hints:
 
 @dataclass(frozen=True)
 class Scene:
-    """The objects of a picture, and where they are known from."""
+    """The objects of an image, and the source that knows them."""
 
     objects: tuple[SeenObject, ...] = ()
     known_from: str = ''
@@ -53,7 +53,7 @@ class Scene:
     why_none: str = ''  # why there are no objects
 
     def moved(self, left: int, top: int, width: int, height: int) -> 'Scene':
-        """Return the scene of a part as that of the whole picture that it was cut from."""
+        """Return the scene of a crop as that of the whole image, of this size."""
         objects = tuple(seen.moved(left, top, width, height) for seen in self.objects)
         return replace(self, objects=objects)
 
@@ -64,14 +64,14 @@ class Scene:
         return replace(self, heat=torch.stack([o.heat.at(keypoints) for o in self.objects]))
 
     def only_at(self, keypoints: torch.Tensor) -> 'Scene':
-        """Return the scene with the heat at some of its keypoints, given by their numbers."""
+        """Return the scene with the heat at some of its keypoints, given by their indices."""
         return self if self.heat is None else replace(self, heat=self.heat[:, keypoints])
 
     def carried(self, motion: np.ndarray) -> 'Scene':
         """Return the scene in another image of the same camera.
 
-        The motion (3 x 3) is from pixels of the image that the objects were seen in to those of
-        the other one. Objects that it moves out of sight are left out.
+        The motion (3 x 3) maps pixels of the image in which the objects were seen to those of the
+        other one. Objects that leave the image are left out.
         """
         objects = [seen.carried(motion) for seen in self.objects]
         in_sight = tuple(seen for seen in objects if seen is not None)
@@ -81,16 +81,16 @@ class Scene:
 
     @property
     def source_is_known(self) -> bool:
-        """Tell whether anything told of the objects, or why there are none."""
+        """Tell whether a source was asked for objects."""
         return bool(self.known_from or self.why_none)
 
     @property
     def source(self) -> str:
-        """Say where the objects are known from, and what they are."""
+        """Say which source knows the objects, and what they are."""
         return self.source_of(range(len(self.objects)))
 
     def source_of(self, objects: Sequence[int]) -> str:
-        """Say where some of the objects are known from, and what they are."""
+        """Say which source knows some of the objects, and what they are."""
         labels = [self.objects[index].label for index in objects]
         source = described_source(self.known_from, self.why_none)
         return f'{source}: {counted(labels)}' if any(labels) else source
@@ -101,7 +101,7 @@ class Scene:
 
 
 class SceneReader:
-    """Finds out what is in a picture."""
+    """Finds the objects of images and references."""
 
     def __init__(
         self,
@@ -110,22 +110,21 @@ class SceneReader:
         fallback: str,
         device: torch.device,
     ) -> None:
-        """Take the detector, if there is one, and what to use when nothing is known."""
+        """Use a detector, if there is one; the fallback is for images without objects."""
         self._detector = detector
         self._embedder = embedder
         self._fallback = fallback
         self._device = device
 
     def read_image(self, image: np.ndarray) -> Scene:
-        """Return what is in a camera image."""
+        """Return the objects of a camera image."""
         return self._detected(image) or self._last_resort(image)
 
     def read_reference(self, image: np.ndarray, hints: Hints, mask: np.ndarray | None) -> Scene:
-        """Return what is in a reference. Where the mask is 0, the picture does not count.
+        """Return the objects of a reference. Where the mask is 0, the picture is ignored.
 
-        Objects that a user marked take precedence, then those of a detector (with a label, only
-        the most similar ones), then the ink of a drawing, and last what the user said about the
-        picture as a whole.
+        Marked objects take precedence, then those of a detector (with a label, only the most
+        similar ones), then the ink of a drawing, and last the mask or label of the whole picture.
         """
         if hints.objects:
             marked = tuple(self._filled(o.label, o.area, image) for o in hints.objects)
@@ -173,7 +172,7 @@ class SceneReader:
         area = Area(left - 0.5, top - 0.5, left + width - 0.5, top + height - 0.5)
         if mask[top : top + height, left : left + width].all():
             return self._filled(label, area, mask)
-        # Fine enough for keypoints, and small even for a scanned page.
+        # Fine enough for keypoints, and still small for a scanned page.
         rows, columns = (min(side, FINEST_MASK) for side in mask.shape)
         shares = cv2.resize(
             (mask != 0).astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA
@@ -184,19 +183,19 @@ class SceneReader:
 
 
 def described_source(source: str, why_none: str) -> str:
-    """Say what something came from, or 'none: ' and why there is nothing."""
+    """Say where something came from, or 'none: ' and why there is nothing."""
     return source or (f'none: {why_none}' if why_none else 'none')
 
 
 def counted(labels: Sequence[str]) -> str:
-    """Return labels in one line, each once."""
+    """Return labels as text, each once with its count."""
     names = [label or 'unnamed' for label in labels]
     counts = {name: names.count(name) for name in names}
     return ', '.join(name if n == 1 else f'{n} x {name}' for name, n in counts.items())
 
 
 def masked(image: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
-    """Return the picture, where the mask is 0 in the mean colour of the rest."""
+    """Return the picture, with the mean colour of the rest where the mask is 0."""
     if mask is None or mask.all():
         return image
     outside = mask == 0

@@ -8,7 +8,7 @@ from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.matching.features import extractor_plugin, Features
 from niom_ros.matching.keypoint_matcher import KeypointMatches, MatcherPlugin
 from niom_ros.models.store import ModelStore
-from niom_ros.networks.lightglue import best_pairs, LightGlue, OneSide, rearranged
+from niom_ros.networks.lightglue import best_pairs, ImageState, LightGlue, rearranged
 
 LEAST_PROSPECT = 1e-4  # probability of a partner below which pruning drops a point
 
@@ -44,15 +44,17 @@ class LightGlueMatcher:
         return replace(features, descriptors=descriptors)
 
     @torch.no_grad()
-    def prepare(self, projected: Features) -> OneSide:
+    def prepare(self, projected: Features) -> ImageState:
         """Compute what LightGlue needs of one image alone."""
         with self._precision():
-            return self._model.look(
+            return self._model.encode(
                 projected.descriptors, projected.keypoints, (projected.width, projected.height)
             )
 
     @torch.no_grad()
-    def match(self, reference: OneSide, image: OneSide, score_threshold: float) -> KeypointMatches:
+    def match(
+        self, reference: ImageState, image: ImageState, score_threshold: float
+    ) -> KeypointMatches:
         """Return the pairs of features that score above the threshold."""
         with self._precision():
             assignment = self._model(reference, image)

@@ -1,1 +1,1 @@
-"""Detectors of objects, all behind one contract."""
+"""Object detectors, each a plug-in."""

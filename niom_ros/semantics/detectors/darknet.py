@@ -11,7 +11,7 @@ from niom_ros.networks.darknet import Darknet, numbers, Section, yolov4_tiny_net
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions, DetectorPlugin
 from niom_ros.semantics.detectors.yolo import YoloDetector, YoloHead, YoloNetwork
 
-# Labels are compared as text: these are the words for what darknet's file runs together.
+# Labels are compared as text, so these compounds of darknet's file are split into words.
 WORDS = {
     'diningtable': 'dining table',
     'pottedplant': 'potted plant',
@@ -23,32 +23,33 @@ class DarknetYolo(YoloNetwork):
     """A darknet that ends in layers named [yolo]."""
 
     def __init__(self, darknet: Darknet) -> None:
-        """Read what the cfg file says about the heads."""
+        """Read the heads from the cfg file."""
         super().__init__()
         self.darknet = darknet
         self.heads = [self._head(index, options) for index, options in darknet.heads]
-        # The convolutions of the heads, and what the first of them, and upsampled the second,
-        # are computed from.
+        # The convolutions of the heads, and the layer that both heads are computed from: the first
+        # directly, the second after upsampling.
         self._head_layers = [index - 1 for index, _ in darknet.heads]
-        self._look_layer = self._head_layers[0] - 2
+        self._feature_layer = self._head_layers[0] - 2
 
     def _head(self, index: int, options: Section) -> YoloHead:
         sides = numbers(options['anchors'])
         anchors = list(zip(sides[::2], sides[1::2], strict=True))
         convolution: Any = self.darknet.layers[index - 1]
         return YoloHead(
-            self.darknet.layers[index - 2],
-            convolution[0],
-            [anchors[n] for n in numbers(options['mask'])],
-            int(options['classes']),
-            float(options.get('scale_x_y', 1.0)),
-            torch.exp,
+            entering=self.darknet.layers[index - 2],
+            convolution=convolution[0],
+            anchors=[anchors[n] for n in numbers(options['mask'])],
+            classes=int(options['classes']),
+            stretch=float(options.get('scale_x_y', 1.0)),
+            growth=torch.exp,
         )
 
-    def answer(self, pixels: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Return the raw output of every head, and how each place looks (both 1 x D x h x w)."""
-        *heads, looks = self.darknet.features(pixels, [*self._head_layers, self._look_layer])
-        return heads, looks
+    def outputs(self, pixels: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return the raw output of every head, and a feature map (all 1 x D x h x w)."""
+        layers = [*self._head_layers, self._feature_layer]
+        *heads, features = self.darknet.features(pixels, layers)
+        return heads, features
 
 
 def load_yolov4_tiny(
@@ -59,11 +60,19 @@ def load_yolov4_tiny(
     names = store.path('coco-labels').read_text().split('\n')
     labels = tuple(WORDS.get(name, name) for name in names if name)
     side = int(darknet.net['width'])
-    return YoloDetector('yolov4-tiny', DarknetYolo(darknet), labels, side, 32, options, device)
+    return YoloDetector(
+        name='yolov4-tiny',
+        network=DarknetYolo(darknet),
+        labels=labels,
+        side=side,
+        multiple=32,
+        options=options,
+        device=device,
+    )
 
 
 def load(settings: Settings, store: ModelStore, device: torch.device) -> YoloDetector:
-    """Load YOLOv4-tiny as the settings want it."""
+    """Load YOLOv4-tiny with the options of the settings."""
     return load_yolov4_tiny(store, DetectorOptions.of(settings), device)
 
 

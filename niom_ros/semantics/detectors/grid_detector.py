@@ -1,4 +1,4 @@
-"""The contract of detectors, and what all that look at an image through grids have in common."""
+"""The interface of detectors, and the common part of those that predict on grids."""
 
 from dataclasses import dataclass
 import math
@@ -17,7 +17,7 @@ from niom_ros.semantics.objects import SeenObject
 
 MOST_OBJECTS = 20
 FEWEST_SAMPLES = 4  # in each direction of a box
-MOST_SAMPLES = 1000  # times as many: a box may be any number
+MOST_SAMPLES = 1000  # times as many; the size of a box is unbounded
 SAME_OBJECT = 0.45  # boxes of one class that overlap more than this are one object
 
 
@@ -28,12 +28,12 @@ class Detector(Protocol):
     name: str
 
     def detect(self, image: np.ndarray) -> tuple[SeenObject, ...]:
-        """Return the objects of an RGB image (height x width x 3, uint8), surest first."""
+        """Return the objects of an RGB image (height x width x 3, uint8), best score first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorPlugin(Plugin[Detector | None]):
-    """A detector. Those that take detector_path need it."""
+    """A detector. If it takes detector_path, that is required."""
 
     makes = Detector | None
 
@@ -48,30 +48,30 @@ class DetectorOptions:
 
     @classmethod
     def of(cls, settings: Settings) -> 'DetectorOptions':
-        """Return what the settings say about every detector."""
+        """Return the options from the settings."""
         return cls(settings.detector_threshold, settings.cam, settings.gate_heat)
 
 
 @dataclass(frozen=True)
 class Level:
-    """What a detector says on one of its grids, before any threshold."""
+    """The output of a detector on one of its grids, before any threshold."""
 
     boxes: torch.Tensor  # A x h x w x 4: left, top, right, bottom, in pixels of the input
     scores: torch.Tensor  # A x C x h x w, 0 to 1
-    evidence: torch.Tensor  # A x C x h x w: of each cell for each class; negative: against it
+    evidence: torch.Tensor  # A x C x h x w: of each cell for each class; may be negative
 
 
 @dataclass(frozen=True)
-class Look:
-    """All that a network says about one image."""
+class NetworkOutput:
+    """The decoded output of a network for one image."""
 
     levels: tuple[Level, ...]
-    features: torch.Tensor | None = None  # D x h x w, how each place looks
+    features: torch.Tensor | None = None  # D x h x w, to compare how objects look
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An object and where in the network's answer it stands."""
+    """An object and its place in the network's output."""
 
     level: int
     anchor: int
@@ -82,7 +82,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Letterbox:
-    """How an image was fitted into a network's input: scaled, then padded on all sides."""
+    """How an image is fitted into a network's input: scaled, then padded on all sides."""
 
     image_width: int
     image_height: int
@@ -102,7 +102,16 @@ class Letterbox:
             -(-length // multiple) * multiple for length in (new_width, new_height)
         )
         left, top = (input_width - new_width) // 2, (input_height - new_height) // 2
-        return cls(width, height, new_width, new_height, left, top, input_width, input_height)
+        return cls(
+            image_width=width,
+            image_height=height,
+            width=new_width,
+            height=new_height,
+            left=left,
+            top=top,
+            input_width=input_width,
+            input_height=input_height,
+        )
 
     @classmethod
     def fit_exactly(
@@ -112,7 +121,16 @@ class Letterbox:
         scale = min(input_width / width, input_height / height)
         new_width, new_height = (max(1, round(length * scale)) for length in (width, height))
         left, top = (input_width - new_width) // 2, (input_height - new_height) // 2
-        return cls(width, height, new_width, new_height, left, top, input_width, input_height)
+        return cls(
+            image_width=width,
+            image_height=height,
+            width=new_width,
+            height=new_height,
+            left=left,
+            top=top,
+            input_width=input_width,
+            input_height=input_height,
+        )
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         """Return the image as the network's input (height x width x 3, uint8)."""
@@ -123,22 +141,22 @@ class Letterbox:
         return fitted
 
     def frame(self, rows: int, columns: int) -> Frame:
-        """Return how a grid of cells over the whole input lies on the image."""
+        """Return how a grid over the whole input lies on the image."""
         cells_x = columns / self.input_width
         cells_y = rows / self.input_height
         scale_x = self.width / self.image_width
         scale_y = self.height / self.image_height
         return Frame(
-            self.image_width,
-            self.image_height,
-            scale_x * cells_x,
-            scale_y * cells_y,
-            (scale_x / 2 + self.left) * cells_x - 0.5,
-            (scale_y / 2 + self.top) * cells_y - 0.5,
+            width=self.image_width,
+            height=self.image_height,
+            scale_x=scale_x * cells_x,
+            scale_y=scale_y * cells_y,
+            shift_x=(scale_x / 2 + self.left) * cells_x - 0.5,
+            shift_y=(scale_y / 2 + self.top) * cells_y - 0.5,
         )
 
     def to_image(self, area: Area) -> Area:
-        """Return an area of the input in pixels of the image, cut at its borders."""
+        """Return an area of the input in pixels of the image, clipped to it."""
         scale_x = self.width / self.image_width
         scale_y = self.height / self.image_height
         return Area(
@@ -150,7 +168,7 @@ class Letterbox:
 
 
 class GridDetector:
-    """A detector whose network answers on grids of cells. Subclasses run the network."""
+    """A detector whose network predicts on grids of cells. Subclasses run the network."""
 
     name: str
     labels: tuple[str, ...]
@@ -165,18 +183,20 @@ class GridDetector:
         """Return how an image of this size is fitted into the network's input."""
         raise NotImplementedError
 
-    def look(self, pixels: torch.Tensor) -> Look:
+    def run_network(self, pixels: torch.Tensor) -> NetworkOutput:
         """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
         raise NotImplementedError
 
-    def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
+    def evidence(
+        self, output: NetworkOutput, candidate: Candidate, pixels: torch.Tensor
+    ) -> torch.Tensor:
         """Return the evidence for an object in each cell of its grid (h x w)."""
-        return look.levels[candidate.level].evidence[candidate.anchor, candidate.class_index]
+        return output.levels[candidate.level].evidence[candidate.anchor, candidate.class_index]
 
     @torch.no_grad()
     def detect(self, image: np.ndarray) -> tuple[SeenObject, ...]:
-        """Return the objects of an RGB image (height x width x 3, uint8), surest first."""
-        # Some networks are watched by hooks while they run: a second thread would be seen too.
+        """Return the objects of an RGB image (height x width x 3, uint8), best score first."""
+        # Some networks are read by hooks while they run, which must not see a second thread.
         with self._lock:
             return self._detect(image)
 
@@ -185,19 +205,23 @@ class GridDetector:
         letterbox = self.letterbox(width, height)
         fitted = torch.from_numpy(letterbox.apply(image)).to(self.device)
         pixels = fitted.permute(2, 0, 1)[None].float() / 255
-        look = self.look(pixels)
-        candidates = best_candidates(look.levels, self.options.threshold)
-        features = looks(look.features, candidates, letterbox)
+        output = self.run_network(pixels)
+        candidates = best_candidates(output.levels, self.options.threshold)
+        features = object_features(output.features, candidates, letterbox)
         seen = []
         for candidate, feature in zip(candidates, features, strict=True):
             area = letterbox.to_image(candidate.input_area)
             if area.width <= 0 or area.height <= 0:
                 continue  # it lies in the padding
-            grid = self.evidence(look, candidate, pixels)
+            grid = self.evidence(output, candidate, pixels)
             gate = area if self.options.gated else None
             heat = HeatMap.of_grid(grid, letterbox.frame(*grid.shape), gate)
             label = self.labels[candidate.class_index]
-            seen.append(SeenObject(label, candidate.score, area, heat, feature))
+            seen.append(
+                SeenObject(
+                    label=label, score=candidate.score, area=area, heat=heat, feature=feature
+                )
+            )
         return tuple(seen)
 
 
@@ -207,7 +231,7 @@ def corners_of(centres: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 
 def best_candidates(levels: tuple[Level, ...], threshold: float) -> list[Candidate]:
-    """Return the objects that score more than the threshold, one for each, surest first."""
+    """Return the objects that score above the threshold, each once, best first."""
     scores, classes, boxes, places = [], [], [], []
     for number, level in enumerate(levels):
         best, best_class = level.scores.max(dim=1)  # A x h x w
@@ -221,7 +245,13 @@ def best_candidates(levels: tuple[Level, ...], threshold: float) -> list[Candida
     all_classes, all_places = torch.cat(classes).cpu(), torch.cat(places).cpu()
     kept = distinct(all_boxes, all_scores, all_classes)
     return [
-        Candidate(level, anchor, class_index, score, Area(*box))
+        Candidate(
+            level=level,
+            anchor=anchor,
+            class_index=class_index,
+            score=score,
+            input_area=Area(*box),
+        )
         for (level, anchor), class_index, score, box in zip(
             all_places[kept].tolist(),
             all_classes[kept].tolist(),
@@ -233,9 +263,10 @@ def best_candidates(levels: tuple[Level, ...], threshold: float) -> list[Candida
 
 
 def distinct(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -> list[int]:
-    """Return the numbers of the best boxes (N x 4), surest first, without doubles of a class.
+    """Return the indices of the best boxes (N x 4), best first, without duplicates in a class.
 
-    The greedy suppression of torchvision.ops.batched_nms, which takes seconds to be imported.
+    Greedy non-maximum suppression, as in torchvision.ops.batched_nms, which takes seconds to
+    import.
     """
     finite = torch.isfinite(boxes).all(dim=1) & torch.isfinite(scores)
     left = torch.where(finite, scores, -torch.inf)
@@ -254,10 +285,10 @@ def distinct(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -
     return kept
 
 
-def looks(
+def object_features(
     features: torch.Tensor | None, candidates: list[Candidate], letterbox: Letterbox
 ) -> list[torch.Tensor | None]:
-    """Return how each object looks: the mean of what the network saw in its box, unit length."""
+    """Return a unit vector for each object: the mean of the features in its box."""
     if features is None or not candidates:
         return [None] * len(candidates)
     scale = features.shape[-1] / letterbox.input_width
@@ -266,12 +297,12 @@ def looks(
     rows = torch.stack([shares(scale * a.top, scale * a.bottom, height) for a in areas])
     columns = torch.stack([shares(scale * a.left, scale * a.right, width) for a in areas])
     means = torch.einsum('dhw,nh,nw->nd', features, rows.to(features), columns.to(features))
-    # Channels that are strong everywhere in the image say nothing about one of its objects.
+    # Channels that are strong everywhere in the image do not distinguish its objects.
     return list(torch.nn.functional.normalize(means - features.mean(dim=(1, 2)), dim=1))
 
 
 def shares(start: float, end: float, length: int) -> torch.Tensor:
-    """Return the weight of each cell in the mean over an interval of them.
+    """Return the weight of each cell in the mean over an interval.
 
     As in torchvision.ops.roi_align: samples are spread evenly, about one for each cell, and
     interpolate between cells; those outside count as zero.

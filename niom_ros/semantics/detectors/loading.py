@@ -1,4 +1,4 @@
-"""From the name of a detector to the detector."""
+"""Load the detector that the settings name."""
 
 import torch
 

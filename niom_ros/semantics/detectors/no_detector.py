@@ -1,4 +1,4 @@
-"""No detector: for those who match without objects, or mark them."""
+"""No detector: for matching without objects, or with marked ones."""
 
 import torch
 

@@ -1,23 +1,23 @@
-"""Any YOLO that was exported to ONNX, by the path of its file.
+"""Any YOLO exported to ONNX, by the path of its file.
 
-How to read a model is found out when it is loaded: from the shapes of its input and outputs, from
-its metadata, and from what it says about a grey image. Three kinds of outputs can be read:
+How to decode a model is worked out when it is loaded: from the shapes of its input and outputs,
+its metadata, and its output for a grey image. Three kinds of outputs can be decoded:
 
 decoded scores    One box for each anchor of each cell of the grids: 1 x N x (5 + C) with
                   objectness (YOLOv5, YOLOv7), or 1 x (4 + C) x N or 1 x N x (4 + C) without
                   (YOLOv8 and later). The rows are the cells of the grids in order, so the scores
-                  become maps again. Mask coefficients are ignored.
+                  can be turned back into maps. Mask coefficients are ignored.
 finished boxes    1 x N x 6 (YOLOv10 and later, or exported with NMS) or N x 7 (YOLOv7 with NMS).
-                  There is no grid: a heat map is the box, filled.
-raw heads         Each 1 x A(5 + C) x h x w or 1 x A x h x w x (5 + C), if the metadata holds what
-                  it takes to decode boxes: 'anchors', a list for each output of widths and heights
-                  in pixels, 'box_formula', which is 'darknet' (YOLOv3, YOLOv4) or 'yolov5' (also
+                  There is no grid: the heat map is the filled box.
+raw heads         Each 1 x A(5 + C) x h x w or 1 x A x h x w x (5 + C), if the metadata says
+                  how to decode boxes: 'anchors', for each output a list of widths and heights in
+                  pixels, 'box_formula', which is 'darknet' (YOLOv3, YOLOv4) or 'yolov5' (also
                   YOLOv7), and for 'darknet' possibly 'scale_x_y'.
 
-The input is RGB from 0 to 1, 1 x 3 x H x W. Without gradients and without the bias of the last
-convolution, the evidence of a cell is the probability of the class. It is larger than 0
-everywhere, but heat maps begin at their smallest value. Times objectness it would be a worse map:
-only the cell in the middle of an object claims it.
+The input is RGB from 0 to 1, 1 x 3 x H x W. Neither gradients nor the bias of the last convolution
+are known, so the evidence of a cell is the probability of the class. It is positive everywhere,
+but heat maps start at their smallest value. Multiplied by objectness, the map would be worse,
+because only the cell in the middle of an object has a high one.
 """
 
 import ast
@@ -41,7 +41,7 @@ from niom_ros.semantics.detectors.grid_detector import (
     GridDetector,
     Letterbox,
     Level,
-    Look,
+    NetworkOutput,
 )
 from niom_ros.semantics.detectors.yolo import anchored_boxes, Anchors, FIRST_CLASS, squared_growth
 
@@ -51,26 +51,26 @@ CAN_READ = (
     "'anchors' and 'box_formula'"
 )
 DTYPES = {'tensor(float)': np.float32, 'tensor(float16)': np.float16}
-STRIDES = (4, 8, 16, 32, 64, 128)  # pixels from cell to cell that YOLOs have
+STRIDES = (4, 8, 16, 32, 64, 128)  # of YOLOs, in pixels
 MOST_ANCHORS = 9
-USUAL_SIDE = 640  # of the input where neither its shape nor the metadata says
-# Sizes that differ and that every stride divides: a model must show which axis is which.
+USUAL_SIDE = 640  # of the input, if neither its shape nor the metadata says
+# Different sizes that every stride divides, to tell which axis is which.
 TRIAL_WIDTH, TRIAL_HEIGHT = 640, 512
-# Boxes lie on their cells, give or take a few cells. In another order they would lie anywhere, a
-# third of the image away on average.
+# Share of the input. Boxes lie within a few cells of their own. In the wrong order they would be
+# anywhere, a third of the image away on average.
 FARTHEST = 0.15
-UNNAMED_CLASSES = 2000  # finished boxes do not tell how many there are; more than any dataset has
+UNNAMED_CLASSES = 2000  # more than any dataset has; finished boxes do not say how many there are
 
 
 class Unreadable(Exception):
-    """What is in the file cannot be read as a YOLO; the message says what was seen."""
+    """The file cannot be read as a YOLO; the message says what was found."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How to read the outputs of a model. Subclasses read them."""
+    """How to decode the outputs of a model. Subclasses decode them."""
 
-    classes: int | None  # None: the outputs do not tell
+    classes: int | None  # None: the outputs do not say
 
     @property
     def multiple(self) -> int:
@@ -80,12 +80,12 @@ class Layout:
     def levels(
         self, outputs: Sequence[torch.Tensor], width: int, height: int
     ) -> tuple[Level, ...]:
-        """Return what the outputs say about an input of this size."""
+        """Decode the outputs for an input of this size."""
         raise NotImplementedError
 
 
 class OnnxYolo(GridDetector):
-    """Detects with an exported YOLO."""
+    """A YOLO exported to ONNX."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class OnnxYolo(GridDetector):
         options: DetectorOptions,
         device: torch.device,
     ) -> None:
-        """Take a model, how to read it, and the names of its classes."""
+        """Use a model with its layout and the names of its classes."""
         super().__init__(options, device)
         self.name = f'onnx:{model.path.name}'
         self.labels = labels
@@ -106,11 +106,11 @@ class OnnxYolo(GridDetector):
         """Return how an image of this size is fitted into the network's input."""
         return self._model.letterbox(width, height, self._layout.multiple)
 
-    def look(self, pixels: torch.Tensor) -> Look:
+    def run_network(self, pixels: torch.Tensor) -> NetworkOutput:
         """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
         height, width = pixels.shape[-2:]
         try:
-            return Look(self._layout.levels(self._model.run(pixels), width, height))
+            return NetworkOutput(self._layout.levels(self._model.run(pixels), width, height))
         except Unreadable as fault:
             raise SettingsError(f'{self._model.path}: {fault}') from None
 
@@ -121,9 +121,9 @@ def load_onnx_yolo(
     options: DetectorOptions,
     device: torch.device,
 ) -> OnnxYolo:
-    """Load a YOLO that was exported to ONNX; labels come from a text file with one on each line.
+    """Load a YOLO exported to ONNX; labels come from a text file with one per line.
 
-    Without such a file they come from the metadata, and without these they are numbers.
+    Without such a file they come from the metadata, and failing that they are numbers.
     """
     if options.cam != CLOSED_FORM:
         raise SettingsError(
@@ -135,12 +135,12 @@ def load_onnx_yolo(
     given = read_labels(existing_file(labels, 'detector_labels')) if labels else None
     try:
         model = OnnxModel(path, device)
-        named = class_names(model.metadata)
-        known = [len(names) for names in (named, given) if names is not None]
+        stored = class_names(model.metadata)
+        known = [len(names) for names in (stored, given) if names is not None]
         layout = recognise(model.try_out(), known)
     except Unreadable as fault:
         raise SettingsError(f'{path} cannot be used as a detector: {fault}') from None
-    names = named if given is None else given
+    names = stored if given is None else given
     if names is None:
         names = tuple(f'class {n}' for n in range(layout.classes or UNNAMED_CLASSES))
     if layout.classes not in (None, len(names)):
@@ -157,7 +157,7 @@ def load_onnx_yolo(
 
 
 def read_labels(path: Path) -> tuple[str, ...]:
-    """Return the lines of a label file; those that are empty count, except at the end."""
+    """Return the lines of a label file; empty lines count, except at the end."""
     try:
         text = path.read_text(encoding='utf-8-sig')
     except (OSError, UnicodeDecodeError) as error:
@@ -176,7 +176,7 @@ class OnnxModel:
     """An ONNX file with one input for an image, ready to run."""
 
     def __init__(self, path: Path, device: torch.device) -> None:
-        """Load the file, and find out what its input must be like."""
+        """Load the file, and read what its input must be."""
         self.path = path
         self._session = open_session(path, device)
         self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
@@ -231,7 +231,7 @@ class OnnxModel:
         try:
             outputs = self._session.run(None, {self._input: array})
             arrays = [np.asarray(output, np.float32) for output in outputs]
-        except Exception as error:  # onnxruntime's errors have no other root in common
+        except Exception as error:  # the only base class of onnxruntime's errors
             raise Unreadable(
                 f'it does not run on an input of {spelled(array.shape)} ({one_line(error)})'
             ) from None
@@ -254,14 +254,14 @@ def open_session(path: Path, device: torch.device) -> Any:
         return onnxruntime.InferenceSession(
             str(path), settings, providers=[name for name in wanted if name in available]
         )
-    except Exception as error:  # onnxruntime's errors have no other root in common
+    except Exception as error:  # the only base class of onnxruntime's errors
         raise Unreadable(
             f'onnxruntime cannot load it ({one_line(error)}): use a file in the ONNX format'
         ) from None
 
 
 def spelled(shape: Sequence[Any]) -> str:
-    """Write a shape the way people read it: 1 x 3 x 640 x 640."""
+    """Return a shape as text: 1 x 3 x 640 x 640."""
     return ' x '.join(map(str, shape)) or 'one number'
 
 
@@ -271,7 +271,7 @@ def one_line(error: Exception) -> str:
 
 
 def literal(metadata: Mapping[str, str], key: str) -> Any:
-    """Return the value of a Python literal in the metadata; None where there is none."""
+    """Return the value of a Python literal in the metadata; None if there is none."""
     try:
         return ast.literal_eval(metadata[key])
     except (KeyError, ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -279,7 +279,7 @@ def literal(metadata: Mapping[str, str], key: str) -> Any:
 
 
 def flat_numbers(value: Any) -> list[float]:
-    """Return the numbers of a list of lists, in order; nothing if anything else is in it."""
+    """Return the numbers of nested lists, in order; empty if there is anything else."""
     if isinstance(value, int | float):
         return [float(value)]
     if not isinstance(value, list | tuple):
@@ -289,7 +289,7 @@ def flat_numbers(value: Any) -> list[float]:
 
 
 def class_names(metadata: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the names that ultralytics writes into its files: {0: 'person', 1: 'bicycle'}."""
+    """Return the class names that ultralytics writes: {0: 'person', 1: 'bicycle'}."""
     names = literal(metadata, 'names')
     if isinstance(names, list | tuple):
         names = dict(enumerate(names))
@@ -302,21 +302,21 @@ def class_names(metadata: Mapping[str, str]) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a model says about a grey image."""
+    """The outputs of a model for a grey image."""
 
     metadata: Mapping[str, str]
     outputs: Sequence[torch.Tensor]
     width: int  # of the image
     height: int
-    description: str  # the same in words
+    description: str  # the outputs in words
 
     def unreadable(self, why: str) -> Unreadable:
-        """Return the error that says what was seen, what is wrong with it, and what would do."""
+        """Return the error that says what was found, what is wrong, and what would work."""
         return Unreadable(f'{self.description}{why}; {CAN_READ}')
 
 
 def recognise(trial: Trial, known: Sequence[int]) -> Layout:
-    """Find out how to read a model; `known` are counts of classes, the most reliable first."""
+    """Find out how to decode a model; `known` are class counts, the most reliable first."""
     task = trial.metadata.get('task', 'detect')
     if task not in ('detect', 'segment'):
         raise Unreadable(f"its task is '{task}': use a model for 'detect' or 'segment'")
@@ -324,11 +324,12 @@ def recognise(trial: Trial, known: Sequence[int]) -> Layout:
     flat = [n for n, output in enumerate(outputs) if output.ndim == 3 and len(output) == 1]
     deep = [output for output in outputs if output.ndim == 4]
     if len(flat) == 1:
-        # The other output of models for segmentation: prototypes of masks.
+        # Segmentation models have another output, the mask prototypes.
         masks = deep[0].shape[1] if len(deep) == 1 else 0
         return recognise_rows(trial, flat[0], masks, known)
     if len(outputs) == 1 and outputs[0].ndim == 2 and outputs[0].shape[1] == 7:
-        return checked(FinishedBoxes(None, 0, slice(1, 5), score=6, label=5), trial)
+        layout = FinishedBoxes(classes=None, output=0, box=slice(1, 5), score=6, label=5)
+        return checked(layout, trial)
     # 1 x A(5 + C) x h x w and 1 x A x h x w x (5 + C) have their rows on the same axis.
     heads = [output for output in outputs if output.ndim in (4, 5) and len(output) == 1]
     heights = {-(-trial.height // stride) for stride in STRIDES}
@@ -338,7 +339,7 @@ def recognise(trial: Trial, known: Sequence[int]) -> Layout:
 
 
 def recognise_rows(trial: Trial, index: int, masks: int, known: Sequence[int]) -> Layout:
-    """Find out how to read an output of three axes."""
+    """Find out how to decode an output with three axes."""
     output = trial.outputs[index][0]
     found = [
         (grids.misfit(rows[:, :2], trial.width, trial.height), rows_first, grids)
@@ -352,12 +353,20 @@ def recognise_rows(trial: Trial, index: int, masks: int, known: Sequence[int]) -
             rows = output if rows_first else output.T
             numbers = rows.shape[1] - masks
             classes = count_classes(numbers, grids.anchors, rows_first, known, trial)
-            # Right and lower edges lie near their cells, widths and heights do not.
+            # Right and lower edges lie near their cells; widths and heights do not.
             corners = grids.misfit(rows[:, 2:4], trial.width, trial.height) < FARTHEST
             objectness = numbers - classes == 5
-            return DecodedRows(classes, index, rows_first, grids, corners, objectness)
+            return DecodedRows(
+                classes=classes,
+                output=index,
+                rows_first=rows_first,
+                grids=grids,
+                corners=corners,
+                objectness=objectness,
+            )
     if output.shape[1] - masks == 6:
-        return checked(FinishedBoxes(None, index, slice(0, 4), score=4, label=5), trial)
+        layout = FinishedBoxes(classes=None, output=index, box=slice(0, 4), score=4, label=5)
+        return checked(layout, trial)
     if found:
         raise trial.unreadable(
             ', but the boxes do not lie on the cells of grids: export it with boxes decoded to '
@@ -369,7 +378,7 @@ def recognise_rows(trial: Trial, index: int, masks: int, known: Sequence[int]) -
 def count_classes(
     numbers: int, anchors: int, rows_first: bool, known: Sequence[int], trial: Trial
 ) -> int:
-    """Return how many of the numbers of a box are scores of classes."""
+    """Return how many of the numbers of a box are class scores."""
     if anchors > 1:
         return numbers - 5  # every YOLO with several anchors has objectness
     if not rows_first:
@@ -386,11 +395,11 @@ def count_classes(
 
 @dataclass(frozen=True)
 class Grids:
-    """The order in which rows stand for the cells of grids."""
+    """How rows map to the cells of grids."""
 
-    strides: tuple[int, ...]  # pixels of the input from cell to cell, for each grid
-    anchors: int  # boxes of each cell
-    anchors_last: bool  # whether the boxes of one cell follow each other
+    strides: tuple[int, ...]  # input pixels per cell, for each grid
+    anchors: int  # boxes per cell
+    anchors_last: bool  # whether the boxes of a cell are consecutive
 
     def shapes(self, width: int, height: int) -> list[tuple[int, int]]:
         """Return the rows and columns of each grid."""
@@ -426,7 +435,7 @@ class Grids:
         return torch.cat(parts)
 
     def misfit(self, points: torch.Tensor, width: int, height: int) -> float:
-        """Return how far points (N x 2) lie from their cells, as a share of the input's size."""
+        """Return the median distance of points (N x 2) from their cells, relative to the input."""
         size = points.new_tensor([width, height])
         apart = points - self.centres(width, height, points.device)
         distance = (apart / size).abs().amax(dim=1)
@@ -466,7 +475,7 @@ class DecodedRows(Layout):
     def levels(
         self, outputs: Sequence[torch.Tensor], width: int, height: int
     ) -> tuple[Level, ...]:
-        """Return what the outputs say about an input of this size."""
+        """Decode the outputs for an input of this size."""
         rows = outputs[self.output][0]
         parts = self.grids.split(rows if self.rows_first else rows.T.contiguous(), width, height)
         return tuple(self._level(part) for part in parts)
@@ -481,7 +490,7 @@ class DecodedRows(Layout):
 
 @dataclass(frozen=True)
 class FinishedBoxes(Layout):
-    """Boxes with a score and the number of a class each; each is a grid of its own, one cell."""
+    """Boxes with a score and a class index; each is treated as a grid of one cell."""
 
     output: int
     box: slice  # columns
@@ -491,7 +500,7 @@ class FinishedBoxes(Layout):
     def levels(
         self, outputs: Sequence[torch.Tensor], width: int, height: int
     ) -> tuple[Level, ...]:
-        """Return what the outputs say about an input of this size."""
+        """Decode the outputs for an input of this size."""
         rows = self.used(outputs)
         labels = rows[:, self.label].long()
         classes = self.classes or UNNAMED_CLASSES
@@ -506,14 +515,14 @@ class FinishedBoxes(Layout):
         return (Level(boxes, scores, torch.zeros_like(scores)),)
 
     def used(self, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the rows that hold a box; others fill up the output."""
+        """Return the rows that hold a box; the others are padding."""
         rows = outputs[self.output]
         rows = rows[0] if rows.ndim == 3 else rows
         return rows[(rows[:, self.score] > 0) & rows.isfinite().all(dim=1)]
 
 
 def checked(layout: FinishedBoxes, trial: Trial) -> FinishedBoxes:
-    """Return the layout, after making sure that scores and numbers of classes can be such."""
+    """Return the layout, after checking that its scores and class indices are valid."""
     rows = layout.used(trial.outputs)
     scores, labels = rows[:, layout.score], rows[:, layout.label]
     if (scores > 1).any() or (labels < 0).any() or (labels != labels.round()).any():
@@ -523,11 +532,11 @@ def checked(layout: FinishedBoxes, trial: Trial) -> FinishedBoxes:
 
 @dataclass(frozen=True)
 class RawHeads(Layout):
-    """What the last convolutions say, to be decoded with anchors."""
+    """The raw outputs of the last convolutions, to be decoded with anchors."""
 
     anchors: tuple[Anchors, ...]  # for each output
-    stretch: float  # how far beyond its cell an object's centre may lie
-    squared: bool  # whether sizes grow with the square of a sigmoid, or exponentially
+    stretch: float  # how far beyond its cell the centre of an object may lie
+    squared: bool  # sizes are a squared sigmoid; otherwise an exponential
 
     @classmethod
     def of_metadata(cls, trial: Trial) -> 'RawHeads':
@@ -551,7 +560,7 @@ class RawHeads(Layout):
     def levels(
         self, outputs: Sequence[torch.Tensor], width: int, height: int
     ) -> tuple[Level, ...]:
-        """Return what the outputs say about an input of this size."""
+        """Decode the outputs for an input of this size."""
         pairs = zip(outputs, self.anchors, strict=True)
         return tuple(self._level(output[0], anchors, width) for output, anchors in pairs)
 
@@ -567,7 +576,7 @@ class RawHeads(Layout):
 
 
 def classes_of_head(output: torch.Tensor, anchors: Sequence[float]) -> int:
-    """Return how many classes a raw head scores; 0 if the anchors are not for it."""
+    """Return how many classes a raw head scores; 0 if the anchors do not fit."""
     count, odd = divmod(len(anchors), 2)
     channels = output.numel() // (output.shape[2] * output.shape[3])
     if odd or not count or channels % count or (output.ndim == 5 and output.shape[1] != count):

@@ -1,9 +1,9 @@
-"""Models of ultralytics (YOLOv8, YOLO11 and their like, also -seg), by the path of a .pt file.
+"""Models of ultralytics (YOLOv8, YOLO11 and similar, also -seg), by the path of a .pt file.
 
-The package is the user's own: it is under the AGPL-3.0, so it is neither a part of this one nor
-installed with it. A .pt file can hold any code, so only a file whose sha256 the user has named is
-read. Present versions of ultralytics are told to take only weights and layers that they know from
-it besides; older ones run all that is in it.
+Users install the package themselves: it is under the AGPL-3.0, so it is neither part of this one
+nor installed with it. A .pt file can hold any code, so it is read only if the user gives its
+sha256. Besides, current versions of ultralytics are set to load only weights and known layers;
+older ones run any code in the file.
 """
 
 from collections.abc import Iterator
@@ -26,24 +26,24 @@ from niom_ros.semantics.detectors.grid_detector import (
     DetectorOptions,
     DetectorPlugin,
     Level,
-    Look,
+    NetworkOutput,
 )
 from niom_ros.semantics.detectors.yolo import TorchDetector
 
-USUAL_SIDE = 640  # of the input where the model does not say
+USUAL_SIDE = 640  # of the input, if the model does not say
 QUIET = {
-    'YOLO_OFFLINE': 'true',  # no look at the network while importing
-    'YOLO_AUTOINSTALL': 'false',  # no package that a model file asks for
+    'YOLO_OFFLINE': 'true',  # no network access while importing
+    'YOLO_AUTOINSTALL': 'false',  # no installation of packages that a model file asks for
     'YOLO_VERBOSE': 'false',
     'ULTRALYTICS_SAFE_LOAD': 'true',  # weights and known layers, no other code from the file
 }
-"""Set before ultralytics is imported, where the user has not chosen otherwise."""
+"""Set before ultralytics is imported, unless the user has set them."""
 READABLE = "use one for 'detect' or 'segment' of YOLOv8, YOLO11 or their like"
 
 
 @dataclass(frozen=True)
-class Answer:
-    """All that a network says, before it is read."""
+class RawOutput:
+    """The output of a network before it is decoded."""
 
     logits: list[torch.Tensor]  # 1 x C x h x w for each level
     boxes: torch.Tensor  # N x 4: centre, width and height; the cells of all levels in order
@@ -51,7 +51,7 @@ class Answer:
 
 
 class Network(nn.Module):
-    """A model of ultralytics whose outputs are the scores of classes before the sigmoid."""
+    """A model of ultralytics that returns class scores before the sigmoid."""
 
     def __init__(self, model: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -60,15 +60,15 @@ class Network(nn.Module):
 
     @property
     def branches(self) -> list[Any]:
-        """Return what scores the classes, for each level; a 1x1 convolution is its last part."""
+        """Return the classification branch of each level, which ends in a 1x1 convolution."""
         return list(self._head.cv3)
 
     def forward(self, pixels: torch.Tensor) -> list[torch.Tensor]:
         """Return the scores of each level (1 x C x h x w)."""
-        return self.answer(pixels).logits
+        return self.run(pixels).logits
 
-    def answer(self, pixels: torch.Tensor) -> Answer:
-        """Run the network once, and catch what it computes on the way."""
+    def run(self, pixels: torch.Tensor) -> RawOutput:
+        """Run the network once, and capture intermediate results by hooks."""
         logits: dict[nn.Module, torch.Tensor] = {}
         entering: list[torch.Tensor] = []
 
@@ -86,41 +86,40 @@ class Network(nn.Module):
             for hook in hooks:
                 hook.remove()
         while not isinstance(output, torch.Tensor):
-            output = output[0]  # others are for training, or masks
-        # The finest level knows edges, the coarsest whole scenes; objects are in between.
+            output = output[0]  # the others are for training, or masks
+        # The finest level describes edges, the coarsest whole scenes; objects are in between.
         middle = entering[len(entering) // 2]
-        return Answer([logits[branch] for branch in self.branches], output[0, :4].T, middle[0])
+        ordered = [logits[branch] for branch in self.branches]
+        return RawOutput(ordered, output[0, :4].T, middle[0])
 
 
 class UltralyticsDetector(TorchDetector):
-    """Detects with a model of ultralytics."""
+    """A detector of ultralytics."""
 
     network: Network
 
-    def look(self, pixels: torch.Tensor) -> Look:
+    def run_network(self, pixels: torch.Tensor) -> NetworkOutput:
         """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
-        answer = self.network.answer(pixels)
-        centres, sizes = answer.boxes.float().split(2, dim=1)
-        parts = corners_of(centres, sizes).split(
-            [logits[0, 0].numel() for logits in answer.logits]
-        )
+        raw = self.network.run(pixels)
+        centres, sizes = raw.boxes.float().split(2, dim=1)
+        parts = corners_of(centres, sizes).split([logits[0, 0].numel() for logits in raw.logits])
         levels = []
-        for boxes, logits, branch in zip(parts, answer.logits, self.network.branches, strict=True):
+        for boxes, logits, branch in zip(parts, raw.logits, self.network.branches, strict=True):
             rows, columns = logits.shape[-2:]
             logits = logits.float()
             evidence = logits - branch[-1].bias[:, None, None]
             levels.append(Level(boxes.view(1, rows, columns, 4), logits.sigmoid(), evidence))
-        return Look(tuple(levels), answer.features.float())
+        return NetworkOutput(tuple(levels), raw.features.float())
 
     def score_of(self, candidate: Candidate) -> tuple[nn.Module, int]:
-        """Return the layer that enters an object's last convolution, and its class's channel."""
+        """Return the layer before an object's last convolution, and the channel of its class."""
         return self.network.branches[candidate.level][-2], candidate.class_index
 
 
 def load_ultralytics(
     path: Path | str, sha256: str, options: DetectorOptions, device: torch.device
 ) -> UltralyticsDetector:
-    """Load a .pt file that ultralytics has trained. Nothing is ever downloaded."""
+    """Load a .pt file trained by ultralytics. Nothing is ever downloaded."""
     path = existing_pt(path)
     model = load_model(path, trusted_content(path, sha256))
     head = detection_head(model, path)
@@ -129,14 +128,20 @@ def load_ultralytics(
     multiple = max(32, int(head.stride.max()))
     network = Network(model, head)
     return UltralyticsDetector(
-        f'ultralytics:{path.name}', network, labels, side, multiple, options, device
+        name=f'ultralytics:{path.name}',
+        network=network,
+        labels=labels,
+        side=side,
+        multiple=multiple,
+        options=options,
+        device=device,
     )
 
 
 def existing_pt(path: Path | str) -> Path:
-    """Return the path of a .pt file, after making sure that there is one.
+    """Return the path of a .pt file, after checking that it exists.
 
-    Of other names ultralytics would make a new network without training, or download one.
+    For other names, ultralytics would create an untrained network or download one.
     """
     if Path(path).suffix.lower() != '.pt':
         raise SettingsError(
@@ -147,7 +152,7 @@ def existing_pt(path: Path | str) -> Path:
 
 
 def trusted_content(path: Path, sha256: str) -> bytes:
-    """Return what a file holds, if it is what the user trusts."""
+    """Return the content of a file, if it is the one that the user trusts."""
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if not sha256:
@@ -164,7 +169,7 @@ def trusted_content(path: Path, sha256: str) -> bytes:
 
 
 def load_model(path: Path, content: bytes) -> Any:
-    """Return the network of a .pt file, of which this is the content."""
+    """Return the network of a .pt file with this content."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -174,10 +179,10 @@ def load_model(path: Path, content: bytes) -> Any:
             f"detector 'ultralytics' needs the Python package ultralytics ({error}): "
             'pip install ultralytics (mind its licence, AGPL-3.0), or use another detector'
         ) from None
-    with plainly_named(content) as copy:
+    with plain_copy(content) as copy:
         try:
             model = YOLO(str(copy)).model
-        except Exception as error:  # of many kinds, for all that can be in a file
+        except Exception as error:  # of any kind: the file may hold anything
             reason = ' '.join(str(error).split()).replace(str(copy), path.name)
             raise SettingsError(
                 f'ultralytics cannot load {path} ({reason}): {READABLE}; if it has layers of your '
@@ -189,11 +194,11 @@ def load_model(path: Path, content: bytes) -> Any:
 
 
 @contextmanager
-def plainly_named(content: bytes) -> Iterator[Path]:
-    """Lend a file of our own with this content, which no one can replace.
+def plain_copy(content: bytes) -> Iterator[Path]:
+    """Write a private temporary file with this content and a plain name.
 
-    Ultralytics takes some names for others, like yolov5s.pt for yolov5su.pt or all with an
-    apostrophe for those without, and downloads what it then does not find.
+    Ultralytics replaces some names, such as yolov5s.pt by yolov5su.pt, drops apostrophes, and then
+    downloads what it does not find.
     """
     with TemporaryDirectory(prefix='niom') as folder:
         copy = Path(folder) / 'model.pt'
@@ -202,7 +207,7 @@ def plainly_named(content: bytes) -> Iterator[Path]:
 
 
 def detection_head(model: Any, path: Path) -> Any:
-    """Return the last part of a network, after making sure that it scores classes on grids."""
+    """Return the head of a network, after checking that it scores classes on grids."""
     task = getattr(model, 'task', 'unknown')
     if task not in ('detect', 'segment'):
         raise SettingsError(f"{path} is a model for '{task}': {READABLE}")
@@ -219,7 +224,7 @@ def detection_head(model: Any, path: Path) -> Any:
     ):
         raise SettingsError(f'{path} has a head of kind {type(head).__name__}: {READABLE}')
     if getattr(head, 'end2end', False):
-        # These have learnt both; the outputs without grids only save the suppression of doubles.
+        # These models were trained for both; the outputs without grids only avoid NMS.
         head.end2end = False
     return head
 

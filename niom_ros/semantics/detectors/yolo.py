@@ -14,10 +14,10 @@ from niom_ros.semantics.detectors.grid_detector import (
     GridDetector,
     Letterbox,
     Level,
-    Look,
+    NetworkOutput,
 )
 
-FIRST_CLASS = 5  # of the numbers for an anchor: x, y, width, height, whether there is an object
+FIRST_CLASS = 5  # channel of an anchor; those before are x, y, width, height and objectness
 
 
 Anchors = Sequence[tuple[float, float]]
@@ -28,7 +28,7 @@ Growth = Callable[[torch.Tensor], torch.Tensor]
 
 
 def squared_growth(raw: torch.Tensor) -> torch.Tensor:
-    """Return how many times as large as its anchor an object is, at most 4: since YOLOv5."""
+    """Return the size of an object as a multiple of its anchor, at most 4; since YOLOv5."""
     return (2 * raw.sigmoid()) ** 2
 
 
@@ -37,7 +37,7 @@ def anchored_boxes(
 ) -> torch.Tensor:
     """Return the boxes (A x h x w x 4) of raw outputs (A x numbers x h x w), x and y first.
 
-    `stretch` tells how far beyond its cell an object's centre may lie.
+    `stretch` says how far beyond its cell the centre of an object may lie.
     """
     rows, columns = raw.shape[-2:]
     cell_x = torch.arange(columns, device=raw.device)
@@ -50,23 +50,23 @@ def anchored_boxes(
 
 @dataclass(frozen=True)
 class YoloHead:
-    """The end of one level: a 1x1 convolution, and how to read what it says."""
+    """The end of one level: a 1x1 convolution, and how to decode its output."""
 
     entering: nn.Module  # the layer whose output enters the convolution
     convolution: nn.Conv2d
     anchors: Anchors
     classes: int
-    stretch: float  # how far beyond its cell an object's centre may lie
+    stretch: float  # how far beyond its cell the centre of an object may lie
     growth: Growth
 
     @property
     def numbers(self) -> int:
-        """Return how many channels belong to each anchor; some networks end with more of them."""
+        """Return the number of channels per anchor; some networks have extra ones at the end."""
         return self.convolution.out_channels // len(self.anchors)
 
     @property
     def classes_of_anchor(self) -> slice:
-        """Return which channels of an anchor are the scores of the classes."""
+        """Return the channels of an anchor that score classes."""
         return slice(FIRST_CLASS, FIRST_CLASS + self.classes)
 
     def channel(self, anchor: int, class_index: int) -> int:
@@ -74,7 +74,7 @@ class YoloHead:
         return anchor * self.numbers + FIRST_CLASS + class_index
 
     def decode(self, output: torch.Tensor, input_width: int) -> Level:
-        """Read the raw output of the convolution (channels x h x w)."""
+        """Decode the raw output of the convolution (channels x h x w)."""
         raw = output.view(len(self.anchors), self.numbers, *output.shape[-2:]).float()
         boxes = anchored_boxes(raw, self.anchors, self.stretch, self.growth, input_width)
         class_scores = raw[:, self.classes_of_anchor]
@@ -83,7 +83,7 @@ class YoloHead:
 
     @property
     def class_bias(self) -> torch.Tensor:
-        """Return what the convolution adds to the scores of the classes (A x C x 1 x 1)."""
+        """Return the bias of the class scores (A x C x 1 x 1)."""
         bias = self.convolution.bias
         assert bias is not None
         bias = bias.view(len(self.anchors), self.numbers, 1, 1)
@@ -91,7 +91,7 @@ class YoloHead:
 
 
 class TorchDetector(GridDetector):
-    """A detector whose network runs in torch, so that every method of heat maps works."""
+    """A detector whose network runs in torch, so that every heat map method works."""
 
     def __init__(
         self,
@@ -103,13 +103,13 @@ class TorchDetector(GridDetector):
         options: DetectorOptions,
         device: torch.device,
     ) -> None:
-        """Take a network, its classes, the longer side of its input and what divides both.
+        """Use a network; `side` is the longer side of its input, `multiple` divides both sides.
 
-        The network gives one tensor for each level (1 x channels x h x w).
+        The network returns one tensor for each level (1 x channels x h x w).
         """
         super().__init__(options, device)
         if options.cam != CLOSED_FORM:
-            load_library(options.cam)  # if it is missing, that is said now, not at every image
+            load_library(options.cam)  # so that a missing library shows now, not at every image
         self.name = name
         self.labels = labels
         self.network = network.eval().requires_grad_(False).to(device)
@@ -121,15 +121,17 @@ class TorchDetector(GridDetector):
         return Letterbox.fit(width, height, self._side, self._multiple)
 
     def score_of(self, candidate: Candidate) -> tuple[nn.Module, int]:
-        """Return the layer that enters an object's last convolution, and its class's channel."""
+        """Return the layer before an object's last convolution, and the channel of its class."""
         raise NotImplementedError
 
-    def evidence(self, look: Look, candidate: Candidate, pixels: torch.Tensor) -> torch.Tensor:
+    def evidence(
+        self, output: NetworkOutput, candidate: Candidate, pixels: torch.Tensor
+    ) -> torch.Tensor:
         """Return the evidence for an object in each cell of its grid (h x w)."""
         if self.options.cam == CLOSED_FORM:
-            return super().evidence(look, candidate, pixels)
+            return super().evidence(output, candidate, pixels)
         layer, channel = self.score_of(candidate)
-        rows, columns = look.levels[candidate.level].scores.shape[-2:]
+        rows, columns = output.levels[candidate.level].scores.shape[-2:]
         return library_cam(
             self.options.cam,
             self.network,
@@ -146,30 +148,30 @@ class YoloNetwork(nn.Module):
 
     heads: list[YoloHead]
 
-    def answer(self, pixels: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Return the raw output of every head, and how each place looks (both 1 x D x h x w)."""
+    def outputs(self, pixels: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return the raw output of every head, and a feature map (all 1 x D x h x w)."""
         raise NotImplementedError
 
     def forward(self, pixels: torch.Tensor) -> list[torch.Tensor]:
         """Return the raw output of every head."""
-        return self.answer(pixels)[0]
+        return self.outputs(pixels)[0]
 
 
 class YoloDetector(TorchDetector):
-    """Detects with a YOLO that has anchors."""
+    """A YOLO with anchors."""
 
     network: YoloNetwork
 
-    def look(self, pixels: torch.Tensor) -> Look:
+    def run_network(self, pixels: torch.Tensor) -> NetworkOutput:
         """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""
-        outputs, features = self.network.answer(pixels)
+        outputs, features = self.network.outputs(pixels)
         levels = tuple(
             head.decode(output[0], pixels.shape[-1])
             for head, output in zip(self.network.heads, outputs, strict=True)
         )
-        return Look(levels, features[0])
+        return NetworkOutput(levels, features[0])
 
     def score_of(self, candidate: Candidate) -> tuple[nn.Module, int]:
-        """Return the layer that enters an object's last convolution, and its class's channel."""
+        """Return the layer before an object's last convolution, and the channel of its class."""
         head = self.network.heads[candidate.level]
         return head.entering, head.channel(candidate.anchor, candidate.class_index)

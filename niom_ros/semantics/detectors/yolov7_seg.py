@@ -1,6 +1,6 @@
-"""YOLOv7, rebuilt in torch from the plan that lies beside its weights.
+"""YOLOv7, rebuilt in torch from the plan stored with its weights.
 
-The file holds the variant that also segments; the masks are not computed here. The network is
+The file holds the variant that also segments; masks are not computed here. The network is
 that of "YOLOv7: Trainable bag-of-freebies sets new state-of-the-art for real-time object
 detectors" (Wang, Bochkovskiy, Liao, 2022). Attributes carry the names that the weights have.
 """
@@ -26,7 +26,7 @@ from niom_ros.semantics.detectors.yolo import (
 
 Plan = dict[str, Any]
 
-INPUT = -1  # what the first layer takes for the layer before it
+INPUT = -1  # index of the input, as if it were a layer
 
 
 class Conv(nn.Module):
@@ -53,7 +53,7 @@ class Concat(nn.Module):
 
 
 class Pyramid(nn.Module):
-    """Sees each place in neighbourhoods of several sizes: SPPCSPC, pooling in one of two paths."""
+    """SPPCSPC: spatial pyramid pooling in one of two paths."""
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Pyramid(nn.Module):
         self.cv7 = Conv(2 * after, after)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what both paths saw."""
+        """Return the features of both paths, combined."""
         near = self.cv4(self.cv3(self.cv1(x)))
         wide = torch.cat([near, *(pool(near) for pool in self.m)], dim=1)
         both = torch.cat((self.cv6(self.cv5(wide)), self.cv2(x)), dim=1)
@@ -88,16 +88,16 @@ class Ends(nn.Module):
 
 
 class YoloV7(YoloNetwork):
-    """A network made of the rows of a plan: where from, how often, what, with which numbers."""
+    """A network built from the rows of a plan: sources, repeats, kind of layer, arguments."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         rows: list[Any] = [*plan['backbone'], *plan['head']]
-        # The end of the backbone: no later layer knew objects better when it saw them again.
-        self.looks = len(plan['backbone']) - 1
+        # The end of the backbone: no later layer re-identifies objects better.
+        self.feature_layer = len(plan['backbone']) - 1
         levels, _, _, (_, _, masks, _) = rows.pop()
         self.model = nn.ModuleList()
-        self.sources: list[list[int]] = []  # of each layer: the layers whose outputs it takes
+        self.sources: list[list[int]] = []  # for each layer, the layers whose outputs it takes
         channels = {INPUT: int(plan['ch'])}
         for index, (source, _, kind, numbers) in enumerate(rows):
             sources = source if isinstance(source, list) else [source]
@@ -113,29 +113,36 @@ class YoloV7(YoloNetwork):
         self.model.append(ends)
         self.sources.append(levels)
         self.heads = [
-            YoloHead(self.model[n], m, pairs, classes, 2.0, squared_growth)
+            YoloHead(
+                entering=self.model[n],
+                convolution=m,
+                anchors=pairs,
+                classes=classes,
+                stretch=2.0,
+                growth=squared_growth,
+            )
             for n, m, pairs in zip(levels, ends.m, anchors, strict=True)
         ]
         self._last_use = {n: index for index, used in enumerate(self.sources) for n in used}
 
-    def answer(self, pixels: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Return the raw output of every head, and how each place looks (both 1 x D x h x w)."""
+    def outputs(self, pixels: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return the raw output of every head, and a feature map (all 1 x D x h x w)."""
         outputs: dict[int, Any] = {INPUT: pixels}
         for index, layer in enumerate(self.model):
             outputs[index] = layer(*(outputs[n] for n in self.sources[index]))
             # Together they would take half a gigabyte.
             for n in self.sources[index]:
-                if self._last_use[n] == index and n != self.looks:
+                if self._last_use[n] == index and n != self.feature_layer:
                     del outputs[n]
-        return outputs[len(self.model) - 1], outputs[self.looks]
+        return outputs[len(self.model) - 1], outputs[self.feature_layer]
 
     def load_weights(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Fill in the tensors of the file; all that the network needs must be there."""
+        """Load the tensors of the file; all that the network needs must be there."""
         end = f'model.{len(self.model) - 1}.'
         needed = {name: tensors[name].float() for name in self.state_dict()}
         for level in range(len(self.heads)):
-            # The file has these convolutions see their input shifted by a learnt constant. That
-            # the image says nothing about it makes it a part of the bias.
+            # In the file, a learnt constant is added to the input of these convolutions. It does
+            # not depend on the image, so it is folded into the bias.
             shift = tensors[f'{end}ia.{level}.implicit'].float()
             weight = needed[f'{end}m.{level}.weight']
             bias = f'{end}m.{level}.bias'
@@ -144,7 +151,7 @@ class YoloV7(YoloNetwork):
 
 
 def layer_of(kind: str, numbers: list[Any], befores: list[int]) -> tuple[nn.Module, int]:
-    """Return a layer, and how many channels it gives."""
+    """Return a layer, and its number of output channels."""
     before = befores[0]
     if kind == 'Conv':
         after, size, stride = numbers
@@ -163,16 +170,24 @@ def layer_of(kind: str, numbers: list[Any], befores: list[int]) -> tuple[nn.Modu
 def load_yolov7_seg(
     store: ModelStore, options: DetectorOptions, device: torch.device
 ) -> YoloDetector:
-    """YOLOv7: slower and surer than YOLOv4-tiny, under the GPL. The same 80 classes."""
+    """YOLOv7: slower and more accurate than YOLOv4-tiny, under the GPL. The same 80 classes."""
     saved = load_foreign_pickle(store.path('yolov7-seg'))['model']
     network = YoloV7(saved.yaml)
     network.load_weights(tensors_of(saved))
     labels = tuple(saved.names.values())
-    return YoloDetector('yolov7-seg', network, labels, 640, 32, options, device)
+    return YoloDetector(
+        name='yolov7-seg',
+        network=network,
+        labels=labels,
+        side=640,
+        multiple=32,
+        options=options,
+        device=device,
+    )
 
 
 def load(settings: Settings, store: ModelStore, device: torch.device) -> YoloDetector:
-    """Load YOLOv7 as the settings want it."""
+    """Load YOLOv7 with the options of the settings."""
     return load_yolov7_seg(store, DetectorOptions.of(settings), device)
 
 

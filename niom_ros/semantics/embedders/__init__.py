@@ -1,1 +1,1 @@
-"""What turns labels into vectors, each a plug-in."""
+"""Label embedders, each a plug-in."""

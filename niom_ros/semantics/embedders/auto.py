@@ -1,4 +1,4 @@
-"""The CLIP of the user's own where there is one, else the tables."""
+"""The CLIP model of the user if there is one, else the tables."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The CLIP of the user's own, by the path of its checkpoint."""
+"""A CLIP model of the user, by the path of its checkpoint."""
 
 from collections.abc import Sequence
 import difflib
@@ -16,11 +16,11 @@ BATCH = 64
 
 
 class OpenClip:
-    """The text half of a CLIP whose weights the user has."""
+    """The text encoder of a CLIP model."""
 
     def __init__(self, path: str, model: str, device: torch.device) -> None:
         """Load the weights from a file; nothing is ever downloaded."""
-        # Resolved, because open_clip takes some words, like openai, for something to download.
+        # Resolved, because open_clip would download some plain words, such as openai.
         file = Path(path).expanduser().resolve()
         if not file.is_file():
             raise SettingsError(
@@ -34,19 +34,19 @@ class OpenClip:
         refuse_model(name)
         try:
             open_clip.factory.load_state_dict(str(file))
-        except Exception as error:  # whatever a file of unknown content makes the readers raise
+        except Exception as error:  # of any kind: the file may hold anything
             raise SettingsError(
                 f'clip_path {path} cannot be read ({first_line(error)}): give weights as '
                 'open_clip saves them, .safetensors or .pt'
             ) from error
         try:
             network = open_clip.create_model(name, pretrained=str(file), device=device)
-        except Exception as error:  # the same: any file of weights may be tried
+        except Exception as error:  # of any kind, for the same reason
             raise SettingsError(
                 f'clip_path {path} does not fit clip_model {name} ({first_line(error)}): '
                 'give the name of the model that it was made for'
             ) from error
-        network.visual = torch.nn.Identity()  # often the larger half, and only text is read
+        network.visual = torch.nn.Identity()  # often the larger half, and only text is embedded
         self.source = f'open_clip {name}'
         self._network = network.eval()
         self._tokenizer = open_clip.get_tokenizer(name)
@@ -66,10 +66,10 @@ class OpenClip:
 
 
 def refuse_model(name: str) -> None:
-    """Refuse a name that open_clip does not have, or whose words it would download."""
+    """Refuse a name that open_clip does not know, or whose tokenizer it would download."""
     import open_clip
 
-    # First, because open_clip asks the network about names of the kind hf-hub:...
+    # First, because open_clip goes online for names such as hf-hub:...
     known = open_clip.list_models()
     if name not in known:
         close = difflib.get_close_matches(name, known, n=3) or ['ViT-B-32']
@@ -83,7 +83,7 @@ def refuse_model(name: str) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return as much of an error as fits a message of one line."""
+    """Return the first line of an error, shortened."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 

@@ -22,7 +22,7 @@ from niom_ros.semantics.labels import (
     unit,
 )
 
-# What darknet's list of the same classes says instead.
+# The names of the same classes in darknet's list.
 DARKNET_LABELS = {
     'airplane': 'aeroplane',
     'couch': 'sofa',
@@ -31,7 +31,7 @@ DARKNET_LABELS = {
 }
 
 Names = Sequence[Sequence[str]]
-"""The names of each row of a table: the one that was embedded, and other words for the same."""
+"""The names of each row of a table: the embedded one, then its synonyms."""
 
 
 class ClipTable:
@@ -40,7 +40,7 @@ class ClipTable:
     source = 'clip table'
 
     def __init__(self, store: ModelStore) -> None:
-        """Read the four lists; of a name that several have, the first one counts."""
+        """Read the four lists; where several have a name, the first one counts."""
         coco = [(name, *DARKNET_LABELS.get(name, '').split()) for name in COCO_LABELS]
         tables: list[tuple[Names, np.ndarray]] = [
             (names, unit(store.load_array(model)))
@@ -56,22 +56,22 @@ class ClipTable:
             rows -= self._underscores(names, rows)
             for (name, *_), row in zip(names, rows, strict=True):
                 self._rows.setdefault(compact(name), row)
-        named = list(self._rows.items())
-        # Only now, because the word for a thing itself is better than a synonym of another.
+        main_names = list(self._rows.items())
+        # Only now, because a name of a row of its own is better than a synonym of another.
         for names, rows in tables:
             for (_, *others), row in zip(names, rows, strict=True):
                 for other in others:
                     self._rows.setdefault(compact(other), row)
-        # Some names are plurals. Of the synonyms it would not be safe: boxers, spirits.
-        for word, row in named:
+        # Some names are plurals. For synonyms this would not be safe: boxers, spirits.
+        for word, row in main_names:
             for singular in spellings(word)[1:]:
                 self._rows.setdefault(singular, row)
 
     def _underscores(self, names: Names, rows: np.ndarray) -> np.ndarray:
-        """Return what CLIP saw in the underscores of names that other lists have without.
+        """Return the contribution of underscores to the embeddings of names.
 
-        The names of LVIS were embedded with them. Left in, they make 13 % of the pairs of such
-        names look alike, instead of 5 %.
+        It is measured on names that other lists have without underscores. The names of LVIS were
+        embedded with them; left in, they make 13 % of the pairs of such names similar, not 5 %.
         """
         marked = np.array(['_' in name for name, *_ in names])
         excess = [
@@ -125,7 +125,7 @@ class MiniLMLabels:
         self._network = MiniLM(store, device)
 
     def knows(self, label: str) -> bool:
-        """Tell whether all of a label is in the vocabulary: what is not looks all the same."""
+        """Tell whether all of a label is in the vocabulary; unknown words are all alike."""
         return self._network.knows(label)
 
     def embed(self, labels: Sequence[str]) -> np.ndarray:
