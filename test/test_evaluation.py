@@ -18,7 +18,7 @@ import torch
 from niom_ros.benchmarks.evaluation import records as records_module
 from niom_ros.benchmarks.evaluation import run as run_module
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, DataMissing, Record
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import Method, method_named
 from niom_ros.benchmarks.evaluation.records import data_key, Records, records_of
 from niom_ros.benchmarks.evaluation.results import as_json
@@ -46,7 +46,7 @@ class Counting(Benchmark):
             for group in ('a', 'b'):
                 yield Case(f'{file.stem}/{group}', file.stem, file.stem, group)
 
-    def measure(self, case: Case, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: Case, method: Method, runner: MethodRunner) -> Record:
         log = self.data / 'log.txt'
         with log.open('a') as file:
             file.write(f'{case.name} {method.name} {os.getpid()}\n')
@@ -70,7 +70,7 @@ class Counting(Benchmark):
     def quality(self, record: Record) -> float:
         return float(record['value'])
 
-    def picture(self, case: Case, method: Method, workbench: Workbench) -> np.ndarray:
+    def picture(self, case: Case, method: Method, runner: MethodRunner) -> np.ndarray:
         return np.zeros((8, 8, 3), np.uint8)
 
 
@@ -243,7 +243,7 @@ class TestRecords:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         benchmark = benchmark_with(tmp_path / 'data', ['1'])
-        monkeypatch.setattr(Counting, 'beliefs_count', False)
+        monkeypatch.setattr(Counting, 'depends_on_acceptance', False)
         methods = named('sew'), named('default')
         assert methods[1].options.weighting.kind == 'auto'
         before = [records_of(benchmark, method, 'data').path for method in methods]

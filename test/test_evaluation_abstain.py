@@ -11,17 +11,17 @@ import pytest
 from scipy.io import savemat
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Answer, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import abstain
 from niom_ros.benchmarks.evaluation.suites.abstain import (
     AbstainBenchmark,
+    DatasetPicture,
     draw_pairs,
     find_drawings,
     find_photos,
     halves,
     in_first_half,
-    Shown,
     UnrelatedCase,
 )
 from niom_ros.core.settings import Options, Settings
@@ -85,7 +85,7 @@ def data(tmp_path):
     return tmp_path
 
 
-class SayingWorkbench(Workbench):
+class SayingRunner(MethodRunner):
     """A fake that always claims the same homography, or nothing if it is None."""
 
     def __init__(self, claim):
@@ -99,10 +99,10 @@ class SayingWorkbench(Workbench):
         return Answer(Match(verdict), Evidence(nobody), plausible=False)
 
 
-def measured(benchmark, bench, cases=None):
+def measured(benchmark, runner, cases=None):
     return [
         {
-            **benchmark.measure(case, method('plain'), bench),
+            **benchmark.measure(case, method('plain'), runner),
             'group': case.group,
             'unit': case.unit,
         }
@@ -182,7 +182,9 @@ def test_the_same_seed_gives_the_same_pairs_and_another_one_others(data, monkeyp
 def sets_of(count, *names):
     return {
         name: [
-            Shown(f'{name}/{index}', Path(f'{name}/{index}.jpg'), f'{name}/{index}', frozenset())
+            DatasetPicture(
+                f'{name}/{index}', Path(f'{name}/{index}.jpg'), f'{name}/{index}', frozenset()
+            )
             for index in range(count)
         ]
         for name in names
@@ -233,7 +235,7 @@ def test_true_pairs_come_from_homography_and_sketch(data):
 def test_who_claims_everything_is_always_wrong_on_unrelated_pairs(data):
     benchmark = AbstainBenchmark(data, 0)
     # It is the truth of the one pair of homography.
-    metrics = benchmark.summarise(measured(benchmark, SayingWorkbench(np.diag([2.0, 2.0, 1.0]))))
+    metrics = benchmark.summarise(measured(benchmark, SayingRunner(np.diag([2.0, 2.0, 1.0]))))
     for name in ('', '_photo', '_drawing', '_upper'):
         assert metrics[f'false_accept{name}'] == 1
     assert metrics['true_accept_homography'] == 1
@@ -244,7 +246,7 @@ def test_who_claims_everything_is_always_wrong_on_unrelated_pairs(data):
 
 def test_who_claims_nothing_is_never_wrong_and_finds_nothing(data):
     benchmark = AbstainBenchmark(data, 0)
-    metrics = benchmark.summarise(measured(benchmark, SayingWorkbench(None)))
+    metrics = benchmark.summarise(measured(benchmark, SayingRunner(None)))
     assert metrics['false_accept'] == metrics['true_accept'] == metrics['wrong_accepted'] == 0
     assert 0 < metrics['false_accept_upper'] < 0.1
 
@@ -348,12 +350,12 @@ def test_a_real_matcher_finds_a_photo_again_and_no_other(tmp_path, name):
     write_picture(flat / 'cupA.png', coffee)
     write_picture(flat / 'cupB.png', cv2.warpPerspective(coffee, turned, (300, 200)))
     np.savetxt(flat / 'cup_model.txt', np.linalg.inv(turned))
-    benchmark, bench = AbstainBenchmark(tmp_path, 0), Workbench()
+    benchmark, runner = AbstainBenchmark(tmp_path, 0), MethodRunner()
     unrelated, true = benchmark.cases()
-    record = benchmark.measure(unrelated, method(name), bench)
+    record = benchmark.measure(unrelated, method(name), runner)
     assert not record['accepted']
     assert record['error'] is None
-    record = benchmark.measure(true, method(name), bench)
+    record = benchmark.measure(true, method(name), runner)
     assert record['accepted']
     assert record['error'] < 3
-    assert benchmark.picture(true, method(name), bench).dtype == np.uint8
+    assert benchmark.picture(true, method(name), runner).dtype == np.uint8

@@ -11,10 +11,10 @@ from benchmark_data import VIEW, write_benchmark_data
 import numpy as np
 import pytest
 
-from niom_ros.benchmarks.evaluation import method_runner as workbench
+from niom_ros.benchmarks.evaluation import method_runner
 from niom_ros.benchmarks.evaluation.benchmark import Record
 from niom_ros.benchmarks.evaluation.command import BENCHMARKS
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import sketch
 from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark
@@ -149,9 +149,9 @@ def test_what_was_measured_is_not_measured_again(
     measured: list[str] = []
     measure = HomographyBenchmark.measure
 
-    def counted(self: HomographyBenchmark, case, method, workbench) -> Record:  # type: ignore
+    def counted(self: HomographyBenchmark, case, method, runner) -> Record:  # type: ignore
         measured.append(f'{case.name} {method.name}')
-        return measure(self, case, method, workbench)
+        return measure(self, case, method, runner)
 
     monkeypatch.setattr(HomographyBenchmark, 'measure', counted)
     words = ['eval', 'homography', '--data', str(data), '--seed', '9', *FAST, '--methods']
@@ -382,15 +382,15 @@ class TestSketch:
             drawing_of(file)
 
 
-class TestWorkbench:
+class TestMethodRunner:
     def test_each_picture_is_seen_once_for_all_methods_with_the_same_networks(
         self, data: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        bench = Workbench()
+        runner = MethodRunner()
         settings = Settings(device='cpu', max_keypoints=128)
         methods = [method_named(n, settings, Options()) for n in ('plain', 'sew', 'uniform')]
-        matcher = bench.matcher(methods[0])
-        assert bench.matcher(methods[1]) is matcher
+        matcher = runner.matcher(methods[0])
+        assert runner.matcher(methods[1]) is matcher
         looks: list[int] = []
         extract = matcher.perception.extractor.extract
 
@@ -401,15 +401,15 @@ class TestWorkbench:
         monkeypatch.setattr(matcher.perception.extractor, 'extract', counted)
         benchmark = HomographyBenchmark(data, 0)
         for method in methods:
-            benchmark.measure(benchmark.cases()[0], method, bench)
+            benchmark.measure(benchmark.cases()[0], method, runner)
         assert len(looks) == 2  # the reference and the image
 
     def test_memory_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(workbench, 'KEPT', 3)
-        bench = Workbench()
+        monkeypatch.setattr(method_runner, 'KEPT', 3)
+        runner = MethodRunner()
         made: list[int] = []
         for key in (1, 2, 3, 1, 4, 1, 2):
-            bench.once(key, lambda key=key: made.append(key))  # type: ignore[misc]
+            runner.once(key, lambda key=key: made.append(key))  # type: ignore[misc]
         # 4 displaced 2, which was not asked for longest.
         assert made == [1, 2, 3, 4, 2]
 
@@ -417,6 +417,6 @@ class TestWorkbench:
         grey = Picture('grey', np.full((64, 64, 3), 128, np.uint8))
         for name in ('plain', 'sift', 'orb'):
             method = method_named(name, Settings(device='cpu', max_keypoints=128), Options())
-            answer = Workbench().match(method, grey, grey)
+            answer = MethodRunner().match(method, grey, grey)
             assert not answer.accepted and not answer.plausible
             assert len(answer.correspondences) == 0

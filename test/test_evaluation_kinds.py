@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import kinds
 from niom_ros.benchmarks.evaluation.suites.kinds import KindsBenchmark
@@ -155,17 +155,17 @@ def test_which_pairs_are_worth_a_picture():
 @pytest.mark.parametrize('name', ['default', 'plain', 'sift'])
 def test_matches_on_a_person_are_measured_and_a_guitar_is_not(data, name):
     method = method_named(name, SMALL, Options())
-    benchmark, workbench = KindsBenchmark(data, 0), Workbench()
+    benchmark, runner = KindsBenchmark(data, 0), MethodRunner()
     cases = benchmark.cases()
     person = next(case for case in cases if case.group == 'person')
     guitar = next(case for case in cases if case.group == 'guitar')
-    found = benchmark.measure(person, method, workbench)
+    found = benchmark.measure(person, method, runner)
     assert 0.2 < found['chance_on_object'] < 0.9
     assert 0 <= found['on_object'] <= 1 and 0 < found['luck'] <= 1
     assert (found['matches'] == 0) <= (found['on_object'] == 0)
-    assert 'on_object' not in benchmark.measure(guitar, method, workbench)
+    assert 'on_object' not in benchmark.measure(guitar, method, runner)
     for case in (person, guitar):
-        picture = benchmark.picture(case, method, workbench)
+        picture = benchmark.picture(case, method, runner)
         assert picture.dtype == np.uint8 and picture.shape[1] > 300
 
 
@@ -188,11 +188,11 @@ def test_who_judges_depends_on_what_was_fetched(data, monkeypatch):
 
 
 def test_another_detector_may_judge(data, monkeypatch):
-    benchmark, workbench = KindsBenchmark(data, 0), Workbench()
+    benchmark, runner = KindsBenchmark(data, 0), MethodRunner()
     benchmark.judge = 'yolov4-tiny'
     person = next(case for case in benchmark.cases() if case.group == 'person')
     blind = method_named('plain', replace(SMALL, detector='none'), Options())
-    found = benchmark.measure(person, blind, workbench)
+    found = benchmark.measure(person, blind, runner)
     assert 0.2 < found['chance_on_object'] < 0.9
     with pytest.raises(SettingsError, match='no detector'):
-        workbench.detector('none')
+        runner.detector('none')

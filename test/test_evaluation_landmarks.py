@@ -8,7 +8,7 @@ import pytest
 from scipy.io import savemat
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Answer, evidence_of, Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, evidence_of, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import landmarks
 from niom_ros.benchmarks.evaluation.suites.landmarks import Instance, LandmarksBenchmark
@@ -105,7 +105,7 @@ def shift(box, other):
 
 
 class Matches:
-    """A workbench whose matches all follow a homography; with None there are none."""
+    """A runner whose matches all follow a homography; with None there are none."""
 
     def __init__(self, reference_to_image, count=60, status=Status.LOW_CONFIDENCE):
         self.reference_to_image = reference_to_image
@@ -338,9 +338,9 @@ def test_chance_knows_nothing_of_the_image_but_its_size(cups):
 
 def test_the_reference_is_cut_out_and_the_image_is_whole(cups):
     benchmark, case = cups
-    bench = Matches(None)
-    benchmark.measure(case, PLAIN, bench)
-    ((reference, image),) = bench.shown
+    runner = Matches(None)
+    benchmark.measure(case, PLAIN, runner)
+    ((reference, image),) = runner.shown
     np.testing.assert_array_equal(reference.pixels, scenery(FIRST)[28:212, 8:232])
     np.testing.assert_array_equal(image.pixels, scenery(*SECOND))
     assert reference.name != image.name
@@ -348,9 +348,9 @@ def test_the_reference_is_cut_out_and_the_image_is_whole(cups):
 
 def test_real_weights_carry_points(tmp_path):
     write_faces(tmp_path, a=[FIRST], b=SECOND[1:])
-    benchmark, bench = LandmarksBenchmark(tmp_path, 0), Workbench()
+    benchmark, runner = LandmarksBenchmark(tmp_path, 0), MethodRunner()
     case = benchmark.cases()[0]
-    record = benchmark.measure(case, PLAIN, bench)
+    record = benchmark.measure(case, PLAIN, runner)
     assert [record[name] for name in ANSWER] == [1, 1, 1, 1]
     assert record['accepted']
     assert record['chance_pck_10'] < 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import manual, paper
 from niom_ros.benchmarks.evaluation.suites.manual import ManualBenchmark
@@ -231,13 +231,13 @@ def test_which_pairs_are_worth_a_picture():
 @pytest.mark.parametrize('name', ['default', 'sift'])
 def test_a_case_is_measured_and_drawn(data, name):
     method = method_named(name, Settings(device='cpu', max_keypoints=128), Options())
-    benchmark, workbench = ManualBenchmark(data, 0), Workbench()
+    benchmark, runner = ManualBenchmark(data, 0), MethodRunner()
     (case, *_) = cases_of(data, manual.WARPED)
     (stranger, *_) = cases_of(data, manual.OTHER_PRODUCT)
-    found = benchmark.measure(case, method, workbench)
+    found = benchmark.measure(case, method, runner)
     if name == 'default':
         assert found['best_error'] < 10
-    assert benchmark.measure(stranger, method, workbench)['best_error'] is None
+    assert benchmark.measure(stranger, method, runner)['best_error'] is None
     for shown in (case, stranger):
-        picture = benchmark.picture(shown, method, workbench)
+        picture = benchmark.picture(shown, method, runner)
         assert picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[1] > 500

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import pairing
 from niom_ros.benchmarks.evaluation.suites.pairing import Choice, PairingBenchmark
@@ -83,8 +83,8 @@ def real_scenes(folder):
 
 
 @pytest.fixture(scope='module')
-def bench():
-    return Workbench()
+def runner():
+    return MethodRunner()
 
 
 def seen(label, area, score=0.9):
@@ -184,27 +184,27 @@ def test_detectable_is_what_was_found_and_named_on_both_sides():
 
 
 def test_pairing_by_labels_finds_what_both_have_and_without_pairing_the_surest_objects(
-    tmp_path, real_scenes, bench
+    tmp_path, real_scenes, runner
 ):
     benchmark = PairingBenchmark(tmp_path, 0)
     cases = benchmark.cases()
     assert [case.group for case in cases] == ['cat', 'person', 'cup']
     for case, shared in zip(cases, ('cat', 'person', 'cup'), strict=True):
-        record = benchmark.measure(case, method('sew+nop'), bench)
+        record = benchmark.measure(case, method('sew+nop'), runner)
         assert record['chosen'] == [shared, shared]
         assert record['right']
         assert record['detectable']
     # In neither of the last two scenes is the detector surest of the cup.
-    record = benchmark.measure(cases[2], method('sew'), bench)
+    record = benchmark.measure(cases[2], method('sew'), runner)
     assert record['chosen'] == ['cat', 'person']
     assert not record['right']
     assert record['detectable']
-    assert record == benchmark.measure(cases[2], method('plain'), bench)
+    assert record == benchmark.measure(cases[2], method('plain'), runner)
     for name in ('sew+visual', 'sew+both'):
-        assert len(benchmark.measure(cases[2], method(name), bench)['chosen']) == 2
+        assert len(benchmark.measure(cases[2], method(name), runner)['chosen']) == 2
 
 
-def test_where_nothing_is_seen_nothing_is_right(tmp_path, folder, bench):
+def test_where_nothing_is_seen_nothing_is_right(tmp_path, folder, runner):
     write_empty_scenes(folder, a=['dog'], b=['dog', 'cat'])
     grey = np.full((64, 64, 3), 128, np.uint8)
     for name in 'ab':
@@ -212,9 +212,9 @@ def test_where_nothing_is_seen_nothing_is_right(tmp_path, folder, bench):
     benchmark = PairingBenchmark(tmp_path, 0)
     (case,) = benchmark.cases()
     for name in ('sew+nop', 'sew'):
-        record = benchmark.measure(case, method(name), bench)
+        record = benchmark.measure(case, method(name), runner)
         assert (record['right'], record['detectable'], record['chosen']) == (False, False, [])
-        assert benchmark.picture(case, method(name), bench).ndim == 3
+        assert benchmark.picture(case, method(name), runner).ndim == 3
 
 
 def test_what_knows_no_objects_is_refused():
@@ -264,11 +264,11 @@ def test_worst_is_a_wrong_choice_of_what_was_detected():
     assert len(set(ordered)) == 4
 
 
-def test_the_picture_marks_what_was_chosen(tmp_path, real_scenes, bench):
+def test_the_picture_marks_what_was_chosen(tmp_path, real_scenes, runner):
     benchmark = PairingBenchmark(tmp_path, 0)
     case = benchmark.cases()[2]
-    right = benchmark.picture(case, method('sew+nop'), bench)
-    wrong = benchmark.picture(case, method('sew'), bench)
+    right = benchmark.picture(case, method('sew+nop'), runner)
+    wrong = benchmark.picture(case, method('sew'), runner)
     # The plate at the left top is blue if the choice is right.
     assert right[0, 0].tolist() == list(pairing.BLUE)
     assert wrong[0, 0].tolist() == list(pairing.VERMILLION)

@@ -11,7 +11,7 @@ from niom_ros.benchmarks.evaluation.corruptions import (
     LibraryMissing,
     UnknownCorruption,
 )
-from niom_ros.benchmarks.evaluation.method_runner import Answer, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import pose
 from niom_ros.benchmarks.evaluation.suites.pose import motion_error, PoseBenchmark
@@ -84,7 +84,7 @@ def true_matches(count=60, seed=0, first_camera=CAMERA):
 
 
 class Matches:
-    """A workbench that always has the same matches and remembers what it was shown."""
+    """A runner that always has the same matches and remembers what it was shown."""
 
     def __init__(self, correspondences):
         self.correspondences = correspondences
@@ -100,9 +100,9 @@ class Matches:
 def measured(data, correspondences, **options):
     """Return the records of all cases."""
     benchmark = PoseBenchmark(data, 0, **options)
-    bench = Matches(correspondences)
+    runner = Matches(correspondences)
     records = [
-        {**benchmark.measure(case, PLAIN, bench), 'group': case.group}
+        {**benchmark.measure(case, PLAIN, runner), 'group': case.group}
         for case in benchmark.cases()
     ]
     return benchmark, records
@@ -245,10 +245,10 @@ def test_nothing_matched_is_an_infinite_error(data):
 
 
 def test_photos_are_corrupted_as_the_case_says(data):
-    benchmark, bench = PoseBenchmark(data, 0, ('gaussian_noise',)), Matches(true_matches())
+    benchmark, runner = PoseBenchmark(data, 0, ('gaussian_noise',)), Matches(true_matches())
     for case in benchmark.cases():
-        benchmark.measure(case, PLAIN, bench)
-    clean, both, one = bench.shown
+        benchmark.measure(case, PLAIN, runner)
+    clean, both, one = runner.shown
     for picture, photo in zip(clean, two_photos(), strict=True):
         np.testing.assert_array_equal(picture.pixels, photo)
     assert one[0].name == clean[0].name
@@ -263,35 +263,35 @@ def test_photos_are_corrupted_as_the_case_says(data):
 def test_no_two_photos_share_their_noise(data):
     folder = data / 'pose/strecha/wall'
     (folder / '0001.png').write_bytes((folder / '0000.png').read_bytes())
-    bench = Matches(true_matches())
+    runner = Matches(true_matches())
     for seed in (0, 1):
         benchmark = PoseBenchmark(data, seed, ('gaussian_noise',))
-        benchmark.measure(benchmark.cases()[1], PLAIN, bench)
-    pictures = [picture for pair in bench.shown for picture in pair]
+        benchmark.measure(benchmark.cases()[1], PLAIN, runner)
+    pictures = [picture for pair in runner.shown for picture in pair]
     assert len({picture.name for picture in pictures}) == 4
     # Shared noise would be matched itself; and another seed is another noise.
     assert len({picture.pixels.tobytes() for picture in pictures}) == 4
 
 
 def test_noise_does_not_depend_on_where_the_data_are(data, tmp_path):
-    bench = Matches(true_matches())
+    runner = Matches(true_matches())
     for folder in (data, tmp_path / 'elsewhere'):
         if not folder.exists():
             data.rename(folder)
         benchmark = PoseBenchmark(folder, 0, ('gaussian_noise',))
-        benchmark.measure(benchmark.cases()[1], PLAIN, bench)
-    (here, _), (there, _) = bench.shown
+        benchmark.measure(benchmark.cases()[1], PLAIN, runner)
+    (here, _), (there, _) = runner.shown
     assert here.name != there.name
     np.testing.assert_array_equal(here.pixels, there.pixels)
 
 
 def test_real_weights_find_the_movement(data):
-    benchmark, bench = PoseBenchmark(data, 0, ('brightness',)), Workbench()
+    benchmark, runner = PoseBenchmark(data, 0, ('brightness',)), MethodRunner()
     clean, both, _ = benchmark.cases()
-    found = benchmark.measure(clean, PLAIN, bench)
+    found = benchmark.measure(clean, PLAIN, runner)
     assert found['error'] < 3
     assert found['matches'] > 50
-    assert benchmark.measure(both, PLAIN, bench)['matches'] != found['matches']
+    assert benchmark.measure(both, PLAIN, runner)['matches'] != found['matches']
 
 
 # Summing up

@@ -16,7 +16,6 @@ import matplotlib
 import numpy as np
 import pytest
 
-from niom_ros.benchmarks.evaluation import report
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.finished import Finished, short, written
 from niom_ros.benchmarks.evaluation.glossary import (
@@ -27,7 +26,7 @@ from niom_ros.benchmarks.evaluation.glossary import (
     MORE,
     NEITHER,
 )
-from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method, method_named
 from niom_ros.benchmarks.evaluation.pictures import answer_banner, draw_answer, GUESS, TRUTH
 from niom_ros.benchmarks.evaluation.report import check_folder, command, write_report
@@ -110,7 +109,7 @@ class Invented(Benchmark):
     def find_cases(self) -> list[Case]:
         return []
 
-    def measure(self, case: Case, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: Case, method: Method, runner: MethodRunner) -> Record:
         raise NotImplementedError
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
@@ -119,7 +118,7 @@ class Invented(Benchmark):
     def quality(self, record: Record) -> float:
         return -math.inf if record['error'] is None else -record['error']
 
-    def picture(self, case: Case, method: Method, workbench: Workbench) -> np.ndarray:
+    def picture(self, case: Case, method: Method, runner: MethodRunner) -> np.ndarray:
         shade = sum((case.name + method.name).encode()) % 256
         return np.full((60, 100, 3), shade, np.uint8)
 
@@ -253,7 +252,7 @@ def test_people_who_cannot_see_it_can_use_the_page(tmp_path: Path) -> None:
 def test_what_was_run_is_told_without_saying_where(tmp_path: Path) -> None:
     arguments = ['eval', 'all', '--data', str(SECRET), f'--report={tmp_path}', '--limit', '6']
     lacking = {'sketch': f'sketch needs drawing/bsds: there is no such folder in {SECRET}'}
-    index = write_report(tmp_path, [some_run()], Workbench(), arguments, lacking)
+    index = write_report(tmp_path, [some_run()], MethodRunner(), arguments, lacking)
     text = read(index).text
     assert f'niom eval all --data benchmarks --report={tmp_path.name} --limit 6' in text
     assert 'sketch was not measured: sketch needs drawing/bsds' in text
@@ -482,11 +481,11 @@ def test_an_interrupted_report_leaves_the_one_before_whole(tmp_path: Path) -> No
     class Interrupted(Pose):
         count = 0
 
-        def picture(self, case: Case, method: Method, workbench: Workbench) -> np.ndarray:
+        def picture(self, case: Case, method: Method, runner: MethodRunner) -> np.ndarray:
             self.count += 1
             if self.count == 3:
                 raise KeyboardInterrupt
-            return super().picture(case, method, workbench)
+            return super().picture(case, method, runner)
 
     with pytest.raises(KeyboardInterrupt):
         write_report(tmp_path, [some_run(Interrupted)])
@@ -512,11 +511,8 @@ def test_a_folder_that_cannot_take_a_report_is_refused(tmp_path: Path) -> None:
 def test_a_report_says_which_library_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find_spec = report.find_spec
-    monkeypatch.setattr(
-        report, 'find_spec', lambda name: None if name == 'matplotlib' else find_spec(name)
-    )
-    with pytest.raises(UserError, match=r'--report needs matplotlib: .*pip install matplotlib`'):
+    monkeypatch.setitem(sys.modules, 'matplotlib', None)
+    with pytest.raises(UserError, match=r'--report needs .*matplotlib.*niom_ros\[eval\]'):
         check_folder(tmp_path)
     assert not any(tmp_path.iterdir())
 
@@ -771,7 +767,7 @@ AHEAD = np.array([[0.5, 0, 60], [0, 0.5, 50], [0, 0, 1]], float)
 ASIDE = np.array([[0.5, 0, 130], [0, 0.5, 90], [0, 0, 1]], float)
 
 
-class Answering(Workbench):
+class Answering(MethodRunner):
     """Gives an answer that was thought up."""
 
     def __init__(self, found: np.ndarray, accepted: bool) -> None:
@@ -795,11 +791,11 @@ def drawn(found: np.ndarray, accepted: bool, truth: np.ndarray | None) -> tuple[
     """Return the picture's banner, and its panel with the camera image."""
     grey = np.full((HEIGHT, WIDTH, 3), 100, np.uint8)
     reference, image = Picture('r', grey), Picture('i', grey)
-    workbench = Answering(found, accepted)
+    runner = Answering(found, accepted)
     method = method_named('sift', Settings(), Options())
-    picture = draw_answer(method, workbench, reference, image, truth)
+    picture = draw_answer(method, runner, reference, image, truth)
     assert (grey == 100).all()
-    top = answer_banner(picture.shape[1], workbench.answer, reference, truth, '').shape[0]
+    top = answer_banner(picture.shape[1], runner.answer, reference, truth, '').shape[0]
     left = WIDTH + GAP
     return picture[:top], picture[top : top + HEIGHT, left : left + WIDTH]
 
@@ -871,7 +867,7 @@ def test_a_real_answer_is_drawn(coffee: np.ndarray) -> None:
     image = cv2.warpPerspective(coffee, truth, (600, 400))
     method = method_named('sift', Settings(device='cpu'), Options())
     pictures = Picture('coffee', coffee), Picture('seen', image)
-    picture = draw_answer(method, Workbench(), *pictures, truth)
+    picture = draw_answer(method, MethodRunner(), *pictures, truth)
     assert picture.shape[1] <= 1000 and picture.dtype == np.uint8
     assert (picture[2, 2] == BLUE).all()
 

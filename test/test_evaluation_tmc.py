@@ -11,7 +11,7 @@ import torch
 
 from niom_ros.benchmarks.classical import ClassicalFeatures
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Answer, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites.tmc import (
     A_TO_C,
@@ -55,7 +55,7 @@ def data(tmp_path):
     return tmp_path
 
 
-class KnowingWorkbench(Workbench):
+class KnowingRunner(MethodRunner):
     """A fake: every keypoint is matched to exactly where it belongs, or as `wrong` says.
 
     Each B has its keypoints where A has them.
@@ -84,10 +84,10 @@ class KnowingWorkbench(Workbench):
         found = Correspondences(starts, ends, np.ones(len(starts), np.float32))
         return Answer(Match(verdict, found), Evidence(agrees), plausible=True)
 
-    def look(self, method, picture):
+    def analysis(self, method, picture):
         return SimpleNamespace(features=self._features(picture))
 
-    reference = look
+    reference = analysis
 
     def _features(self, picture):
         descriptors = torch.nn.functional.normalize(
@@ -143,8 +143,8 @@ def test_enlarging_keeps_the_centre_to_a_fraction_of_a_pixel():
 
 def test_a_perfect_matcher_scores_perfectly(data):
     benchmark = TmcBenchmark(data, 0)
-    bench = KnowingWorkbench(scattered(60))
-    record = benchmark.measure(benchmark.cases()[0], method('plain'), bench)
+    runner = KnowingRunner(scattered(60))
+    record = benchmark.measure(benchmark.cases()[0], method('plain'), runner)
     assert record['rmse'] < 1e-6
     better = [name for name in METRICS if name not in ('rmse', 'chance_pck_05', 'weighted')]
     assert {name: record[name] for name in better} == dict.fromkeys(better, 1.0)
@@ -154,7 +154,7 @@ def test_a_perfect_matcher_scores_perfectly(data):
 def test_exact_matches_come_back_exactly(data):
     benchmark = TmcBenchmark(data, 0)
     a, b, c = triangle(benchmark.cases()[0])
-    hop = hop_through(KnowingWorkbench(scattered(60)), method('plain'), a, b, c)
+    hop = hop_through(KnowingRunner(scattered(60)), method('plain'), a, b, c)
     assert hop.errors.max() < 1e-6
 
 
@@ -169,9 +169,9 @@ def test_only_points_that_belong_there_cover_a_direct_one():
 
 def test_a_matcher_that_guesses_is_at_chance(data):
     random = np.random.default_rng(5)
-    bench = KnowingWorkbench(scattered(300), wrong=lambda points: scattered_in_b(random, points))
+    runner = KnowingRunner(scattered(300), wrong=lambda points: scattered_in_b(random, points))
     benchmark = TmcBenchmark(data, 0)
-    record = benchmark.measure(benchmark.cases()[0], method('plain'), bench)
+    record = benchmark.measure(benchmark.cases()[0], method('plain'), runner)
     # Of any place nearly pi * 0.1 ** 2 of the picture is within 0.1: but the paper's own number
     # takes nearly everything for right.
     assert record['paired_pck_10'] < 0.08
@@ -188,40 +188,40 @@ def scattered_in_b(random, points):
 
 def test_where_nothing_is_matched_everything_is_at_its_worst(data):
     benchmark = TmcBenchmark(data, 0)
-    bench = KnowingWorkbench(np.empty((0, 2)))
-    record = benchmark.measure(benchmark.cases()[0], method('plain'), bench)
+    runner = KnowingRunner(np.empty((0, 2)))
+    record = benchmark.measure(benchmark.cases()[0], method('plain'), runner)
     assert {name: record[name] for name in METRICS} == {**dict.fromkeys(METRICS, 0.0), 'rmse': 1.0}
 
 
 def test_few_right_points_have_a_perfect_share_but_cover_little(data):
     benchmark = TmcBenchmark(data, 0)
-    bench = KnowingWorkbench(scattered(100))
+    runner = KnowingRunner(scattered(100))
 
-    def only_two(method, reference, image, match=bench.match):
+    def only_two(method, reference, image, match=runner.match):
         answer = match(method, reference, image)
         if image.name.startswith(reference.name):
             return answer
         few = answer.correspondences
         few = Correspondences(few.reference_points[:2], few.image_points[:2], few.scores[:2])
-        return Answer(Match(answer.outcome.verdict, few), answer.evidence, True)
+        return Answer(Match(answer.match.verdict, few), answer.evidence, True)
 
-    bench.match = only_two
-    record = benchmark.measure(benchmark.cases()[0], method('plain'), bench)
+    runner.match = only_two
+    record = benchmark.measure(benchmark.cases()[0], method('plain'), runner)
     assert record['paired_pck_05'] == 1
     assert record['paired_recall_05'] < 0.1
 
 
 def test_direct_matches_are_found_once_for_all_others(data):
     benchmark = TmcBenchmark(data, 0)
-    bench = KnowingWorkbench(scattered(20))
+    runner = KnowingRunner(scattered(20))
     cases = [case for case in benchmark.cases() if case.unit == 'cat/1']
     assert len(cases) > 1
     for case in cases:
-        benchmark.measure(case, method('plain'), bench)
-    direct = [names for names in bench.matched if names[1] == f'{names[0]} enlarged']
+        benchmark.measure(case, method('plain'), runner)
+    direct = [names for names in runner.matched if names[1] == f'{names[0]} enlarged']
     assert len(direct) == 1
-    benchmark.measure(cases[0], method('sew'), bench)
-    direct = [names for names in bench.matched if names[1] == f'{names[0]} enlarged']
+    benchmark.measure(cases[0], method('sew'), runner)
+    direct = [names for names in runner.matched if names[1] == f'{names[0]} enlarged']
     assert len(direct) == 2
 
 
@@ -255,12 +255,12 @@ def test_of_keypoints_at_one_place_the_first_one_counts():
 
 
 @pytest.mark.parametrize('name', ['plain', 'sew', 'sift', 'orb'])
-def test_through_a_copy_of_itself_a_face_finds_back(tmp_path, bench, name):
+def test_through_a_copy_of_itself_a_face_finds_back(tmp_path, runner, name):
     # In B there is nothing new, so a matcher that finds a photo in its enlargement must come back.
     write_photo(tmp_path / 'afhq/cat/1.jpg')
     write_photo(tmp_path / 'afhq/cat/2.jpg')
     benchmark = TmcBenchmark(tmp_path, 0)
-    record = benchmark.measure(benchmark.cases()[0], method(name), bench)
+    record = benchmark.measure(benchmark.cases()[0], method(name), runner)
     assert record['agreeing_ac'] > 30
     assert record['matches_ab'] > record['matches_bc'] > 30
     assert record['paired_pck_05'] > 0.9
@@ -268,15 +268,15 @@ def test_through_a_copy_of_itself_a_face_finds_back(tmp_path, bench, name):
 
 
 @pytest.fixture(scope='module')
-def bench():
-    return Workbench()
+def runner():
+    return MethodRunner()
 
 
 def test_lines_tell_right_points_from_wrong_ones(data):
     benchmark = TmcBenchmark(data, 0)
     case = benchmark.cases()[0]
-    right = benchmark.picture(case, method('plain'), KnowingWorkbench(scattered(30)))
-    away = KnowingWorkbench(scattered(30), lambda p: p if p.dtype == np.float32 else 31 - p)
+    right = benchmark.picture(case, method('plain'), KnowingRunner(scattered(30)))
+    away = KnowingRunner(scattered(30), lambda p: p if p.dtype == np.float32 else 31 - p)
     wrong = benchmark.picture(case, method('plain'), away)
     assert right.dtype == np.uint8
     assert right.shape == wrong.shape

@@ -24,10 +24,10 @@ from niom_ros.benchmarks.evaluation.suites.films import (
     place_of_cover,
     play,
     Shot,
-    Sight,
     video_film,
+    Visibility,
 )
-from niom_ros.benchmarks.evaluation.suites.tracking import Clock, grained, Notes, TrackingBenchmark
+from niom_ros.benchmarks.evaluation.suites.tracking import grained, Notes, Timer, TrackingBenchmark
 from niom_ros.cli.main import main
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
@@ -49,7 +49,7 @@ def moved(x: float) -> np.ndarray:
     return np.array([[1.0, 0, x], [0, 1, 0], [0, 0, 1]])
 
 
-def played(shots, view_of, box, tell=lambda shot, answer: None):
+def played(shots, view_of, box, on_match=lambda shot, answer: None):
     """Play a film with full matches that find the reference where `view_of` says for a shot."""
     shown = {}  # by the image itself, which a matcher sees alone
 
@@ -60,34 +60,34 @@ def played(shots, view_of, box, tell=lambda shot, answer: None):
 
     matcher = ScriptedMatcher(lambda image: view_of(shown[id(image)]), box)
     reference = named_reference(np.zeros((box.height, box.width, 3), np.uint8))
-    return play(noted(), matcher, reference, StreamOptions(), tell)
+    return play(noted(), matcher, reference, StreamOptions(), on_match)
 
 
 class TwoPixelsOff:
     """Full matches that find everything two pixels to the right of where it is."""
 
-    def __init__(self, reference, method, workbench, film):
+    def __init__(self, reference, method, runner, film):
         self._box = reference.box
         self.views = {}
 
     def play(self, shots):
-        return played(shots, self.whole, self._box)
+        return played(shots, self.full_match, self._box)
 
-    def whole(self, shot, copy=''):
-        here = shot.truth is not None and shot.sight is not Sight.NOTHING
+    def full_match(self, shot, copy=''):
+        here = shot.truth is not None and shot.visibility is not Visibility.NOTHING
         return moved(2) @ shot.truth if here else None
 
 
 class Liar(TwoPixelsOff):
     """Full matches that find the reference where nothing of it is."""
 
-    def whole(self, shot, copy=''):
-        view = super().whole(shot)
+    def full_match(self, shot, copy=''):
+        view = super().full_match(shot)
         return np.array([[0.5, 0, 100], [0, 0.5, 100], [0, 0, 1]]) if view is None else view
 
 
-def measured(monkeypatch, name, full_matches=TwoPixelsOff):
-    monkeypatch.setattr(tracking, 'FullMatches', full_matches)
+def measured(monkeypatch, name, player=TwoPixelsOff):
+    monkeypatch.setattr(tracking, 'FilmPlayer', player)
     benchmark = TrackingBenchmark(None, 0)
     monkeypatch.setattr(benchmark, '_frames', lambda folder: ())
     (case,) = (case for case in benchmark.cases() if case.name == name)
@@ -140,10 +140,10 @@ def test_a_cover_hides_for_as_long_as_it_should():
     cover = example_photo('brick')
     # Between frames, so that rounding decides nothing.
     shots = list(films.covered_film(scene, cover, 0, 5, (2.01, 3.01)))
-    assert sum(shot.sight is Sight.NOTHING for shot in shots) == 30
-    assert sum(shot.sight is Sight.PART for shot in shots) == 9 + 8
-    assert shots[60].sight is Sight.PART
-    assert shots[61].sight is Sight.NOTHING
+    assert sum(shot.visibility is Visibility.NOTHING for shot in shots) == 30
+    assert sum(shot.visibility is Visibility.PART for shot in shots) == 9 + 8
+    assert shots[60].visibility is Visibility.PART
+    assert shots[61].visibility is Visibility.NOTHING
 
 
 def test_a_cover_is_laid_over_from_the_left_and_leaves_to_the_right():
@@ -167,7 +167,7 @@ def test_after_a_cut_nothing_is_there():
     other = replace(scene, picture=example_photo('rocket'))
     shots = list(cut_film(scene, 0, other, 1.0, 0.5, leap=7))
     assert [shot.truth is None for shot in shots] == [False] * 15 + [True] * 15
-    assert [shot.sight for shot in shots] == [Sight.ALL] * 15 + [Sight.NOTHING] * 15
+    assert [shot.visibility for shot in shots] == [Visibility.ALL] * 15 + [Visibility.NOTHING] * 15
     np.testing.assert_array_equal(shots[20].image, other.view(20 / 30 + 7, 20).image)
 
 
@@ -239,11 +239,11 @@ def test_what_is_claimed_after_a_cut_is_wrong(monkeypatch):
     assert metrics['wrong_claims'] == metrics['wrong_claims_cut'] > 0.1
 
 
-def followed(stamp, view, sight=Sight.ALL, truth=None):
+def followed(stamp, view, visibility=Visibility.ALL, truth=None):
     """Return what tracking says of a frame; no view: it is lost."""
     status = Status.LOW_CONFIDENCE if view is None else Status.OK
     verdict = Verdict(status, '', np.zeros(0, bool), view)
-    return Followed(Shot(0, stamp, BLACK, truth, sight), Answer(Match(verdict)))
+    return Followed(Shot(0, stamp, BLACK, truth, visibility), Answer(Match(verdict)))
 
 
 def test_notes_by_hand():
@@ -251,11 +251,11 @@ def test_notes_by_hand():
     for stamp, offset in enumerate([None, None, 1, 9.9, 10, None]):
         view = None if offset is None else moved(offset)
         notes.add(followed(stamp, view), there)
-    notes.add(followed(6, moved(3), Sight.PART), there)
-    notes.add(followed(7, moved(0), Sight.NOTHING), there)
-    notes.add(followed(8, moved(0), Sight.NOTHING), None)
-    notes.add(followed(9, None, Sight.NOTHING), None)
-    notes.add(followed(10, moved(0), Sight.PART), there)
+    notes.add(followed(6, moved(3), Visibility.PART), there)
+    notes.add(followed(7, moved(0), Visibility.NOTHING), there)
+    notes.add(followed(8, moved(0), Visibility.NOTHING), None)
+    notes.add(followed(9, None, Visibility.NOTHING), None)
+    notes.add(followed(10, moved(0), Visibility.PART), there)
     notes.add(followed(11, None), there)
     notes.add(followed(12, moved(50)), there)  # not yet: it is wrong
     notes.add(followed(13, moved(2)), there)
@@ -279,8 +279,8 @@ def test_notes_by_hand():
 
 
 def test_the_next_comparison_is_due_when_the_time_has_passed():
-    clock = Clock(1.0)
-    assert [clock.due(stamp) for stamp in (0, 0.9, 1.2, 2.1, 2.2, 3.2)] == [
+    timer = Timer(1.0)
+    assert [timer.due(stamp) for stamp in (0, 0.9, 1.2, 2.1, 2.2, 3.2)] == [
         *(False, False, True),
         *(False, True, True),
     ]
@@ -446,10 +446,10 @@ def test_in_a_video_the_full_match_is_the_truth(tmp_path, monkeypatch):
     at_first = cv2.getPerspectiveTransform(straight, corners)
 
     class OfStandingCamera(TwoPixelsOff):
-        def whole(self, shot, copy=''):
+        def full_match(self, shot, copy=''):
             return moved(1 if copy else 0) @ at_first
 
-    monkeypatch.setattr(tracking, 'FullMatches', OfStandingCamera)
+    monkeypatch.setattr(tracking, 'FilmPlayer', OfStandingCamera)
     measured = benchmark.measure(case, DEFAULT, None)
     # It is tracked from 1.5 s on, and compared at 2 s; nothing moves.
     ((tracked_error, full_error),) = measured['compared']

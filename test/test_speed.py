@@ -19,7 +19,7 @@ from niom_ros.benchmarks.speed.machine import machine, why_not_idle
 from niom_ros.benchmarks.speed.matcher_speedup import agreement
 from niom_ros.benchmarks.speed.node import cpu_seconds, measure_node, peak_memory
 from niom_ros.benchmarks.speed.peers import PEERS
-from niom_ros.benchmarks.speed.timing import in_turn, Lap, Spread
+from niom_ros.benchmarks.speed.timing import interleaved, Lap, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, OF_REFERENCE
 from niom_ros.cli.main import BENCH_PARTS, main
 from niom_ros.core.settings import Settings
@@ -61,7 +61,7 @@ def test_tasks_run_in_turn_and_the_first_round_only_warms_up():
         return run
 
     said = []
-    laps = in_turn({'a': task('a', 1.0), 'b': task('b', 10.0)}, 2, clock, said.append)
+    laps = interleaved({'a': task('a', 1.0), 'b': task('b', 10.0)}, 2, clock, said.append)
     assert order == ['a0', 'b0', 'a1', 'b1', 'a2', 'b2']
     assert laps == {'a': [Lap(2.0, 'A'), Lap(3.0, 'A')], 'b': [Lap(11.0, 'B'), Lap(12.0, 'B')]}
     assert said[:3] == ['a, warming up', 'b, warming up', 'a, round 1 of 2']

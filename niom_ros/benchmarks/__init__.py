@@ -1,1 +1,4 @@
-"""How well and how fast it works: niom eval and niom bench. No other floor imports this."""
+"""How well and how fast everything works: `niom eval` and `niom bench`.
+
+No lower layer imports this.
+"""

@@ -1,6 +1,6 @@
-"""What a user would otherwise pick: SIFT or ORB with ratio test and RANSAC.
+"""What a user would otherwise choose: SIFT or ORB with ratio test and RANSAC.
 
-With the settings that find_object_2d, the ROS package for this, has out of the box.
+The settings are the defaults of find_object_2d, a ROS package that finds objects this way.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class ClassicalMatcher:
         self._detector = cv2.SIFT.create() if kind == 'sift' else cv2.ORB.create()
         self._matcher = cv2.BFMatcher(cv2.NORM_L2 if kind == 'sift' else cv2.NORM_HAMMING)
 
-    def see(self, pixels: np.ndarray) -> ClassicalFeatures:
+    def extract(self, pixels: np.ndarray) -> ClassicalFeatures:
         """Return the keypoints of an RGB image."""
         grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
         keypoints, descriptors = self._detector.detectAndCompute(grey, None)
@@ -47,14 +47,14 @@ class ClassicalMatcher:
     def match(self, reference: ClassicalFeatures, image: ClassicalFeatures) -> Match:
         """Find the reference in the image."""
         correspondences = self._correspondences(reference, image)
-        return Match(believed(correspondences), correspondences, len(image.keypoints))
+        return Match(verified(correspondences), correspondences, len(image.keypoints))
 
     def _correspondences(
         self, reference: ClassicalFeatures, image: ClassicalFeatures
     ) -> Correspondences:
         if len(reference.keypoints) < 2 or not len(image.keypoints):
             return Correspondences.none()
-        # Points of the image are sought among those of the reference, as find_object_2d does.
+        # From the image to the reference, as in find_object_2d.
         found = self._matcher.knnMatch(image.descriptors, reference.descriptors, k=2)
         kept = sorted(
             (
@@ -73,12 +73,12 @@ class ClassicalMatcher:
         )
 
 
-def believed(correspondences: Correspondences) -> Verdict:
-    """Find the homography; it is believed if enough points agree."""
+def verified(correspondences: Correspondences) -> Verdict:
+    """Fit a homography; it is accepted if it has enough inliers."""
     count = len(correspondences)
-    nobody = np.zeros(count, bool)
+    no_inliers = np.zeros(count, bool)
     if count < MIN_INLIERS:
-        return Verdict(Status.FEW_MATCHES, f'only {count} points were recognised', nobody)
+        return Verdict(Status.FEW_MATCHES, f'only {count} points were recognised', no_inliers)
     homography, inliers = cv2.findHomography(
         correspondences.reference_points,
         correspondences.image_points,
@@ -88,11 +88,16 @@ def believed(correspondences: Correspondences) -> Verdict:
         confidence=SURETY,
     )
     if homography is None:
-        return Verdict(Status.REJECTED_GEOMETRY, 'no view explains the points', nobody)
+        return Verdict(Status.REJECTED_GEOMETRY, 'no view explains the points', no_inliers)
     inliers = inliers.ravel().astype(bool)
     agreeing = int(inliers.sum())
     message = f'{agreeing} of {count} recognised points agree'
     confidence = agreeing / (agreeing + MIN_INLIERS)
-    if agreeing < MIN_INLIERS:
-        return Verdict(Status.LOW_CONFIDENCE, message, inliers, None, confidence)
-    return Verdict(Status.OK, message, inliers, homography, confidence)
+    accepted = agreeing >= MIN_INLIERS
+    return Verdict(
+        Status.OK if accepted else Status.LOW_CONFIDENCE,
+        message,
+        inliers,
+        reference_to_image=homography if accepted else None,
+        confidence=confidence,
+    )

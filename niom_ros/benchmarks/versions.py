@@ -1,4 +1,4 @@
-"""What computed: the versions of everything that figures depend on."""
+"""The versions of everything that measured numbers depend on."""
 
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
@@ -22,7 +22,7 @@ COMPUTING = (
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that computes; what is not installed is left out."""
+    """Return the versions of all packages that compute; those not installed are left out."""
     found = {'niom_ros': version(), 'python': platform.python_version()}
     for name in COMPUTING:
         with suppress(PackageNotFoundError):

@@ -34,7 +34,7 @@ from niom_ros.simulation.virtual_scene import DEMO_PHOTO
 from niom_ros.srv import SetReference
 
 SECONDS = 150.0  # for everything
-PATIENCE = 2.0  # seconds for a failing node to end
+PATIENCE = 2.0  # seconds that a failing node may take to end
 LEAST_SHARE_OK = 0.8
 LARGEST_ERRORS = {
     'mean corner error in px': 12.0,
@@ -98,7 +98,7 @@ class Recording:
         ]
 
     def position_errors(self) -> list[float]:
-        """Return how far the photo is from its true place in space, in millimetres."""
+        """Return how far the photo is from its true position in space, in millimetres."""
         return [
             1000 * float(np.linalg.norm(found - self.true_places[stamp]))
             for stamp, found in self.places.items()
@@ -181,7 +181,7 @@ def node_command(executable: str, params_file: str) -> list[str]:
 
 
 def set_reference(node: Node, deadline: float, check: Callable[[], None]) -> None:
-    """Tell the matcher to look for what the sketch shows, through its service."""
+    """Set the sketch as the reference, through the matcher's service."""
     client = node.create_client(SetReference, 'matcher/set_reference')
     while not client.wait_for_service(timeout_sec=0.5):
         check()
@@ -200,7 +200,7 @@ def set_reference(node: Node, deadline: float, check: Callable[[], None]) -> Non
             raise DemoFailed(f'set_reference did not answer within {SECONDS:.0f} s')
     answer = future.result()
     if not answer.success:
-        time.sleep(PATIENCE)  # the log of a node that cannot start says more
+        time.sleep(PATIENCE)  # if the node cannot start, its log says more
         check()
         raise DemoFailed(f'set_reference: {answer.message}')
     print(f'set_reference: {answer.message}', flush=True)
@@ -297,12 +297,12 @@ def judge(summary: dict[str, Any]) -> None:
 
 
 def place_of(pose: Pose) -> np.ndarray:
-    """Return where something is."""
+    """Return the position of a pose."""
     return np.array([pose.position.x, pose.position.y, pose.position.z])
 
 
 def stamp_of(header: Header) -> Stamp:
-    """Return a stamp that can be looked up."""
+    """Return a stamp as a dictionary key."""
     return header.stamp.sec, header.stamp.nanosec
 
 

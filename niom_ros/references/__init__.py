@@ -1,1 +1,1 @@
-"""What is looked for: references as people give them, kept by name and on disk."""
+"""References, kept by name and on disk."""

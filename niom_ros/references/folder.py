@@ -1,8 +1,8 @@
 """References on disk: a folder with a readable YAML file for each, and their pictures.
 
-    cup.yaml                  what was said about the reference 'cup'
+    cup.yaml                  the description of the reference 'cup'
     pictures/cup-1f0c....png  its picture, named by its content
-    selected                  the name of the one that was looked for last
+    selected                  the name of the reference that was selected last
 
 Users may also put plain images into the folder: each is a reference named after its file, unless a
 YAML file has that name or describes it. A file is written under a temporary name and then renamed,
@@ -420,7 +420,7 @@ def beside(file: Path, name: Any) -> Path:
 
 
 def state_of(file: Path) -> FileState:
-    """Return what changes whenever the content of a file does."""
+    """Return numbers that change whenever the content of a file does."""
     state = file.stat()
     return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
@@ -446,7 +446,7 @@ def is_image(file: Path) -> bool:
 
 
 def quoted(name: str) -> str:
-    """Return a unique file name for a name: in no other folder, and not hidden."""
+    """Return a unique file name for a name: without folders, and not hidden."""
     # Dots too: '..' is a folder, and '.x' is hidden.
     safe = quote(name, safe=' ').replace('.', '%2E').replace('~', '%7E')
     if len(safe) <= 150:

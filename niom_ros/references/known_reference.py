@@ -8,7 +8,7 @@ from niom_ros.matching.reference import Reference
 
 @dataclass(frozen=True)
 class KnownReference:
-    """A prepared reference that can be told from all others, earlier ones of its name included."""
+    """A prepared reference that can be distinguished from all others, even of the same name."""
 
     prepared: PreparedReference
     revision: int  # increases with every reference that is set

@@ -145,6 +145,6 @@ class ReferenceLibrary:
 
 
 def listed(names: list[str], most: int = 10) -> str:
-    """Return names in one line, at most some of them."""
+    """Return the first names in one line."""
     shown = ', '.join(f"'{name}'" for name in names[:most])
     return f'{shown} and {len(names) - most} more' if len(names) > most else shown

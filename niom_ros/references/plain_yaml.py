@@ -26,7 +26,7 @@ class PlainLoader(yaml.BaseLoader):
 
 
 def plain_yaml(content: bytes) -> Any:
-    """Return the content; raises whatever PyYAML does if it is not valid YAML."""
+    """Return the content; if it is not valid YAML, PyYAML may raise any exception."""
     loader = PlainLoader(content)
     try:
         return loader.get_single_data()

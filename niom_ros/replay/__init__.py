@@ -1,1 +1,1 @@
-"""The matcher at work on recordings, without ROS."""
+"""Finding references in recordings, without ROS."""

@@ -20,10 +20,10 @@ IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 INFO_TYPE = 'sensor_msgs/msg/CameraInfo'
 STORAGE_SUFFIXES = ('.mcap', '.db3')
 METADATA = 'metadata.yaml'
-UNREADABLE = '%#?'  # in paths, which rosbags turns into URIs for SQLite
+UNREADABLE = '%#?'  # in paths of SQLite files, which rosbags turns into URIs
 WHAT_TO_NAME = 'give a rosbag2 folder, an .mcap file or a .db3 file'
 
-# Of metadata.yaml: the newest that ROS 2 Humble understands; Jazzy does as well.
+# Version of metadata.yaml: the newest that ROS 2 Humble reads; Jazzy reads it too.
 WRITTEN_VERSION: Final = 8
 
 
@@ -52,7 +52,7 @@ class Bag:
 
     def __init__(self, readers: Sequence[Reader], damage: str = '') -> None:
         self._readers = readers
-        self.damage = damage  # why some of it could not be read, as far as is known by now
+        self.damage = damage  # why some of it could not be read, as far as is known yet
 
     def topics(self, types: Sequence[str] = ()) -> dict[str, int]:
         """Return how many messages each topic has; of these types only, if any are given."""
@@ -83,7 +83,7 @@ class Bag:
         topics = self.topics([INFO_TYPE])
         if wanted:
             return one_of(topics, wanted, 'camera_info')
-        # Those of `camera/image` may be compressed in `camera/image/compressed`.
+        # Images of `camera/image` may be on `camera/image/compressed`.
         for name in (image_topic, image_topic.removesuffix('/compressed')):
             beside = f'{name.rpartition("/")[0]}/camera_info'
             if beside in topics:
@@ -104,7 +104,13 @@ class Bag:
             number += 1
             if (number - 1) % every == 0:
                 message, problem = read_message(data, kind)
-                yield BagImage(number, time, message, info, problem)
+                yield BagImage(
+                    number=number,
+                    time=time,
+                    message=message,
+                    camera_info=info,
+                    problem=problem,
+                )
 
     def _first(self, info_topic: str) -> Any:
         """Return the first camera_info, because it may be recorded after the first image."""
@@ -113,7 +119,7 @@ class Bag:
         return None
 
     def _messages(self, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes]]:
-        """Read the messages of topics in the order of their recording: type, time, content."""
+        """Read the messages of topics in the order of recording: type, time, content."""
         for reader in self._readers:
             wanted = [each for each in reader.connections if each.topic in topics]
             if not wanted:
@@ -153,7 +159,7 @@ def one_of(topics: Mapping[str, int], wanted: str, what: str) -> str:
 
 
 def listed(topics: Mapping[str, int], most: int = 10) -> str:
-    """Return topics with their numbers of messages in one line, not too many of them."""
+    """Return the first topics with their numbers of messages in one line."""
     shown = [f'{topic} ({count})' for topic, count in sorted(topics.items())]
     if len(shown) > most:
         shown[most:] = [f'{len(shown) - most} more']
@@ -165,7 +171,7 @@ def listed(topics: Mapping[str, int], most: int = 10) -> str:
 
 @contextmanager
 def open_bag(path: Path) -> Iterator[Bag]:
-    """Open a rosbag2 folder, or a file of one; of a damaged one as much as can be read."""
+    """Open a rosbag2 folder, or a file of one; a damaged one as far as it can be read."""
     bound_rosbags()
     with ExitStack() as opened:
         yield bag_at(path, opened)
@@ -216,7 +222,7 @@ def bag_of_files(files: Sequence[Path], opened: ExitStack) -> Bag:
 
 
 def open_file(file: Path, opened: ExitStack) -> tuple[Reader, str]:
-    """Open one file; if it is damaged, return as well what is wrong with it."""
+    """Open one file; if it is damaged, also return what is wrong with it."""
     if file.suffix == '.bag':
         raise BagError(
             f'{file} is a ROS 1 bag: convert it with '
@@ -238,7 +244,7 @@ def open_file(file: Path, opened: ExitStack) -> tuple[Reader, str]:
 
 
 def opened_reader(path: Path, opened: ExitStack) -> Reader:
-    """Open a bag whose topics and counts are what they should be, which rosbags does not check."""
+    """Open a bag, and check the types of its topics and counts, which rosbags does not."""
     is_sqlite = path.suffix == '.db3' or any(path.glob('*.db3*'))
     if is_sqlite and (odd := set(str(path)) & set(UNREADABLE)):
         raise BagError(f"rosbags cannot open paths with '{odd.pop()}': rename {path}")
@@ -252,7 +258,7 @@ def opened_reader(path: Path, opened: ExitStack) -> Reader:
 
 
 def said_by(error: Exception) -> str:
-    """Return what an error says, to be put into a sentence."""
+    """Return the message of an error, for use in a sentence."""
     return reason(error).rstrip('.')
 
 
@@ -265,7 +271,7 @@ class BagWriter:
     def __init__(self, path: Path, topics: Mapping[str, str]) -> None:
         """Open a bag with these topics and their types, such as 'niom_ros/msg/MatchResult'."""
         self._path = path
-        # rosbags writes folders only, so a file is taken out of one when it is finished.
+        # rosbags writes only folders, so the finished file is moved out of one.
         self._folder = partial_folder(path) / path.stem if path.suffix == '.mcap' else path
         self._writer = Writer(
             self._folder, version=WRITTEN_VERSION, storage_plugin=StoragePlugin.MCAP
@@ -289,5 +295,5 @@ class BagWriter:
 
 
 def partial_folder(path: Path) -> Path:
-    """Return where a file is while it is written."""
+    """Return the folder that holds a file while it is being written."""
     return path.with_name(f'{path.name}.partial')

@@ -1,4 +1,4 @@
-"""What `niom replay` does: what the matcher node does to a camera, to a recording of one."""
+"""What `niom replay` does: process a recording as the matcher node processes a camera."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -51,9 +51,9 @@ from niom_ros.stream.camera import Calibration
 from niom_ros.stream.stream import Frame, RefusedFrame, Stream
 
 MOST_IMAGES = 10**12
-SAMPLED_FRAMES = 30  # whose stamps tell how fast the camera was
-FRAME_RATES = 0.1, 120.0  # of videos
-SAME_MOMENT = 1e-6  # seconds between images that were recorded at the same time
+SAMPLED_FRAMES = 30  # whose stamps give the frame rate of the camera
+FRAME_RATES = 0.1, 120.0  # limits for videos
+SAME_MOMENT = 1e-6  # seconds added between images that were recorded at the same time
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Replay:
     physical_width: float = 0.0  # metres, of the only reference; 0: what its YAML file says
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
+        """Refuse values that have no meaning."""
         if self.every < 1:
             raise UserError(f'every is {self.every}: use 1 for all images, 2 for every second one')
         if not 0 <= self.limit <= MOST_IMAGES:
@@ -130,21 +130,21 @@ def given_references(job: Replay) -> list[Reference]:
 def prepared(
     given: Sequence[Reference], matcher: Matcher, options: StreamOptions
 ) -> list[KnownReference]:
-    """Let the networks see the references."""
+    """Prepare the references for matching."""
     references = []
     for revision, reference in enumerate(given, start=1):
         try:
-            seen = matcher.prepare(reference, options.matching.limits.min_inliers)
+            ready = matcher.prepare(reference, options.matching.limits.min_inliers)
         except UserError as error:
             raise BadReference(f"reference '{reference.id}': {error}") from None
-        references.append(KnownReference(seen, revision))
+        references.append(KnownReference(ready, revision))
     return references
 
 
 def results(
     job: Replay, bag: Bag, topic: str, info_topic: str, replayer: 'Replayer'
 ) -> Generator[FrameResult, None, None]:
-    """Match the images of a recording one by one, and write what comes of each."""
+    """Process the images of a recording one by one, and write each result."""
     images = islice(bag.images(topic, info_topic, job.every), job.limit or None)
     total = -(-bag.topics()[topic] // job.every)
     about = {
@@ -168,12 +168,12 @@ def results(
 
 
 def frame_rate(bag: Bag, topic: str, every: int) -> float:
-    """Return how many images a second there are, by the stamps of the first ones."""
+    """Return the number of images per second, by the stamps of the first ones."""
     sample = [  # without the images, which may be large
         (int(image.header.stamp.sec) * 10**9 + int(image.header.stamp.nanosec), image.time)
         for image in islice(bag.images(topic, every=every), SAMPLED_FRAMES)
     ]
-    # The second ones are those of cameras that do not stamp their images.
+    # Recording times are for cameras that do not stamp their images.
     for times in zip(*sample, strict=True):
         steps = np.diff(times)
         if (steps > 0).any():
@@ -182,9 +182,10 @@ def frame_rate(bag: Bag, topic: str, every: int) -> float:
 
 
 class Replayer:
-    """Does to the images of a recording what the matcher node does to those of a camera.
+    """Processes the images of a recording as the matcher node processes those of a camera.
 
-    But for time: a full match takes none here, so that the answers do not depend on the machine.
+    But here the recording waits for full matches, so that the answers do not depend on the speed
+    of the machine.
     """
 
     def __init__(
@@ -242,7 +243,15 @@ class Replayer:
             answer = no_answer(Status.FAULT, f'niom failed on this frame: {explained(error)}')
         else:
             tag = stamp_of(image.header)
-            frame = Frame(rgb, stamp, self.references, options, camera, why, tag)
+            frame = Frame(
+                image=rgb,
+                stamp=stamp,
+                references=self.references,
+                options=options,
+                camera=camera,
+                no_camera=why,
+                tag=tag,
+            )
             return frame, size
         return RefusedFrame(answer, stamp, self.references, options), size
 
@@ -274,19 +283,19 @@ def messages_of(answer: Answer, frame: FrameInfo) -> dict[str, Any]:
 
 @contextmanager
 def stopping_gently() -> Iterator[Callable[[], bool]]:
-    """Give a function that tells whether Ctrl-C was pressed, which otherwise ends nothing.
+    """Yield a function that returns whether Ctrl-C was pressed; once, it interrupts nothing.
 
-    So that files are not left half written. Pressed a second time, it does as usual.
+    So no file is left half written. Pressed a second time, it interrupts as usual.
     """
     pressed = False
 
-    def note(*_: object) -> None:
+    def on_interrupt(*_: object) -> None:
         nonlocal pressed
         if pressed:
             raise KeyboardInterrupt
         pressed = True
 
-    former = signal.signal(signal.SIGINT, note)
+    former = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield lambda: pressed
     finally:
@@ -294,7 +303,7 @@ def stopping_gently() -> Iterator[Callable[[], bool]]:
 
 
 class Progress:
-    """Tells on a terminal how far the work is."""
+    """Shows progress on a terminal."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -309,7 +318,7 @@ class Progress:
         self._line.clear()
 
     def step(self, result: FrameResult) -> None:
-        """Tell about one more image."""
+        """Count one more image."""
         self._done += 1
         each = (time.monotonic() - self._start) / self._done
         status = result.answer.match.verdict.status.name
@@ -321,7 +330,7 @@ class Summary:
     """The numbers of a run; it keeps none of its images."""
 
     statuses: Counter[Status] = field(default_factory=Counter)
-    first: dict[Status, str] = field(default_factory=dict)  # why the first of a status has it
+    first: dict[Status, str] = field(default_factory=dict)  # first message of each status
     references: Counter[str] = field(default_factory=Counter)  # how often each was found
     stages: dict[str, list[float]] = field(default_factory=dict)
     poses: int = 0

@@ -1,18 +1,18 @@
-"""MCAP files without their end, as a recorder that crashed leaves them."""
+"""Truncated MCAP files, as a recorder that crashed leaves them."""
 
 import io
 from pathlib import Path
 from typing import Any
 
-# An MCAP file is a magic word, records of one byte for their kind and eight for their length, and
-# the magic word again. The footer points to an index; zeros say that there is none.
+# An MCAP file consists of a magic number, records (one byte of opcode, eight of length, content)
+# and the magic number again. The footer record points to an index; zeros say that there is none.
 MCAP_MAGIC = b'\x89MCAP0\r\n'
 MCAP_FOOTER, MCAP_DATA_END = 0x02, 0x0F
 MCAP_END = bytes([MCAP_FOOTER, 20]) + bytes(7 + 20) + MCAP_MAGIC
 
 
 class CutMcap:
-    """Stands for the path of a truncated MCAP file: opened by rosbags, the file has an end."""
+    """Stands in for the path of a truncated MCAP file: when rosbags opens it, it has an end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -22,26 +22,26 @@ class CutMcap:
         return str(self._path)
 
     def exists(self) -> bool:
-        """Say that it is there."""
+        """Return that it exists."""
         return True
 
     def is_dir(self) -> bool:
-        """Say that it is a file."""
+        """Return that it is not a folder."""
         return False
 
     def open(self, _: str) -> io.BufferedReader:
-        """Return the file as far as its records are whole, and then an end."""
+        """Return the complete records of the file, followed by an end."""
         return io.BufferedReader(MendedMcap(self._path, whole_records(self._path)))
 
 
 def whole_records(path: Path) -> int:
-    """Return how many bytes of an MCAP file are whole records of its data."""
+    """Return the number of bytes up to the last complete data record."""
     size = path.stat().st_size
     with path.open('rb') as file:
         end = len(file.read(len(MCAP_MAGIC)))
         while len(head := file.read(9)) == 9:
             after = end + 9 + int.from_bytes(head[1:], 'little')
-            # Zero is no kind of record, but what some file systems leave after a power cut.
+            # Zero is not an opcode, but some file systems leave zeros after a power cut.
             if head[0] in (0, MCAP_FOOTER, MCAP_DATA_END) or after > size:
                 break
             end = file.seek(after)
@@ -57,15 +57,15 @@ class MendedMcap(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return that it can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Say that reading may start anywhere."""
+        """Return that reading may start anywhere."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
+        """Go to a position."""
         end = self._length + len(MCAP_END)
         self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position}.get(whence, end)
         return self._position

@@ -1,7 +1,7 @@
 """Compressed bags, unpacked with a limit: a few bytes can unpack to many gigabytes.
 
-rosbags sets no limit. `bound_rosbags` gives it decompressors that do, made with the packages that
-it depends on itself.
+rosbags sets no limit. `bound_rosbags` gives it decompressors that do, built on the packages that
+rosbags itself depends on.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ else:
     from backports import zstd
 
 MOST_UNPACKED = 500_000_000  # bytes of a chunk or a message; recorders write chunks of megabytes
-MOST_FRAMES = 1000  # compressed ones of a chunk or a message; recorders write one
-PIECE = 1_000_000  # bytes that are unpacked at once
-MOST_OF_DISK = 0.5  # of what is free where files that are compressed as a whole are unpacked
+MOST_FRAMES = 1000  # compressed frames of a chunk or a message; recorders write one
+PIECE = 1_000_000  # bytes given to the decompressor at once
+MOST_OF_DISK = 0.5  # share of the free space that an unpacked file may take
 
 
 def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
@@ -37,7 +37,7 @@ def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
             raise ReaderError(f'it has more than {MOST_FRAMES} compressed frames')
         frame = decompressor()
         while not frame.eof:
-            # In pieces, because a frame that ends copies what it was given beyond its end.
+            # In pieces, because at its end a frame copies all input beyond it.
             given = data[place : place + PIECE] if frame.needs_input else b''
             part = frame.decompress(given, left + 1)
             if not (given or part or frame.eof):
@@ -52,12 +52,12 @@ def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
 
 
 def unpacked_chunk(data: bytes, decompressor: Callable[[], Any], size: int) -> bytes:
-    """Return what is in a chunk of an MCAP file that claims to have a size."""
+    """Return the content of a chunk of an MCAP file that declares this size."""
     return unpacked(data, decompressor, min(size, MOST_UNPACKED))
 
 
 def unpacked_message(data: bytes) -> bytes:
-    """Return what is in a message that was compressed by itself."""
+    """Return the content of a message that was compressed on its own."""
     return unpacked(data, zstd.ZstdDecompressor, MOST_UNPACKED)
 
 
@@ -71,7 +71,7 @@ class UnpackedFile(zstd.ZstdFile):
         self._read = 0
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return what comes next, as long as there is room for it."""
+        """Return the next bytes, as long as there is room for them."""
         data: bytes = super().read(size)
         self._read += len(data)
         if self._read > MOST_OF_DISK * self._free:
@@ -84,7 +84,7 @@ class UnpackedFile(zstd.ZstdFile):
 
 
 def bound_rosbags() -> None:
-    """Let rosbags unpack with bounds."""
+    """Make rosbags use decompressors with limits."""
     storage_mcap.DECOMPRESSORS.update(
         lz4=lambda data, size: unpacked_chunk(data, LZ4FrameDecompressor, size),
         zstd=lambda data, size: unpacked_chunk(data, zstd.ZstdDecompressor, size),

@@ -1,4 +1,4 @@
-"""ROS messages without ROS, from plain fields and NumPy arrays: those of bags, and as JSON."""
+"""ROS messages without ROS: built from fields, serialised for bags, and converted to JSON."""
 
 from functools import cache
 import math
@@ -16,8 +16,8 @@ from niom_ros.core.installation import NotInstalled, share_folder
 def message_types() -> Typestore:
     """Return the message types of ROS 2 and of this package.
 
-    They serve for every bag, whatever it says about its types: images and camera_info are the
-    same in every ROS 2, and many bags say nothing.
+    They are used for every bag, whatever it says about its types: images and camera_info are the
+    same in all ROS 2 releases, and many bags do not define their types.
     """
     own: dict[str, Any] = {}
     for file in sorted((share_folder() / 'msg').glob('*.msg')):
@@ -33,7 +33,7 @@ def message_types() -> Typestore:
 
 
 def build(kind: str, **fields: Any) -> Any:
-    """Return a message of a type such as 'sensor_msgs/Image'; what is not given is zero."""
+    """Return a message of a type such as 'sensor_msgs/Image'; other fields are zero or empty."""
     name = kind.replace('/', '/msg/')
     described = dict(message_types().fielddefs[name][1])
     values = {field: zero(*described[field]) for field in described.keys() - fields.keys()}
@@ -42,7 +42,7 @@ def build(kind: str, **fields: Any) -> Any:
 
 
 def zero(form: Nodetype, content: Any) -> Any:
-    """Return what a field of this form holds in a message that nobody filled in."""
+    """Return the default value of a field of this form."""
     if form == Nodetype.NAME:
         return build(content.replace('/msg/', '/'))
     if form == Nodetype.BASE:
@@ -52,7 +52,7 @@ def zero(form: Nodetype, content: Any) -> Any:
 
 
 def as_field(value: Any, form: Nodetype, content: Any) -> Any:
-    """Return a value as a field of this form takes it: an array if it is a list of numbers."""
+    """Return a value as a field of this form needs it: a list of numbers becomes an array."""
     if form in (Nodetype.NAME, Nodetype.BASE):
         return value
     (item_form, item), _ = content
@@ -62,7 +62,7 @@ def as_field(value: Any, form: Nodetype, content: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a message, or a value in one, as JSON has it: null for what is not a number."""
+    """Return a message, or a value in one, ready for JSON: NaN and infinity become null."""
     if hasattr(value, '__msgtype__'):
         fields = message_types().fielddefs[value.__msgtype__][1]
         return {name: plain(getattr(value, name)) for name, _ in fields}
@@ -74,10 +74,10 @@ def plain(value: Any) -> Any:
 
 
 def serialised(message: Any) -> memoryview:
-    """Return a message as it is in a bag."""
+    """Return a message in the CDR encoding of bags."""
     return message_types().serialize_cdr(message, message.__msgtype__)
 
 
 def deserialised(data: bytes, kind: str) -> Any:
-    """Return the message in a bag, of a type such as 'sensor_msgs/msg/Image'."""
+    """Decode a message of a bag, of a type such as 'sensor_msgs/msg/Image'."""
     return message_types().deserialize_cdr(data, kind)

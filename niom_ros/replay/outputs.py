@@ -34,7 +34,7 @@ RESULT_SUFFIXES = ('', '.mcap', '.json', '.jsonl')
 
 @dataclass(frozen=True)
 class FrameResult:
-    """All that is known about an image of a recording."""
+    """Everything that is known about an image of a recording."""
 
     image: BagImage
     answer: Answer
@@ -46,7 +46,7 @@ class FrameResult:
 class OutputFiles:
     """Where to write; None: nowhere."""
 
-    results: Path | None = None  # the ending says in which form
+    results: Path | None = None  # the suffix selects the format
     pictures: Path | None = None  # a folder
     video: Path | None = None
 
@@ -70,7 +70,7 @@ class OutputFiles:
 
     @property
     def need_pictures(self) -> bool:
-        """Return whether anything is to be drawn."""
+        """Return whether pictures must be drawn."""
         return self.pictures is not None or self.video is not None
 
     def listed(self) -> str:
@@ -79,7 +79,7 @@ class OutputFiles:
 
 
 def check_new(path: Path) -> None:
-    """Refuse to write over what exists, and into a folder that does not."""
+    """Refuse a path that exists already, or whose folder does not exist."""
     if path.exists():
         raise UserError(f'{path} exists already: remove it, or choose another name')
     if not path.absolute().parent.is_dir():
@@ -92,7 +92,7 @@ def is_empty_folder(path: Path) -> bool:
 
 
 def outputs_for(files: OutputFiles, about: Mapping[str, Any], rate: float) -> list['Output']:
-    """Return what writes these files; `about` heads a JSON file, the rate is that of a video."""
+    """Return the writers of these files; `about` is the head of a JSON file, `rate` for videos."""
     outputs: list[Output] = []
     if files.results is not None:
         if files.results.suffix == '.json':
@@ -110,7 +110,7 @@ def outputs_for(files: OutputFiles, about: Mapping[str, Any], rate: float) -> li
 
 
 class Output:
-    """A file or folder for results; nothing is created before the first one."""
+    """A file or folder for results, created with the first one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -118,7 +118,7 @@ class Output:
 
     def write(self, result: FrameResult) -> None:
         """Write what is known about an image."""
-        with saying_why_not(self.path):
+        with explaining_failure(self.path):
             if not self._opened:
                 self._open()
                 self._opened = True
@@ -128,7 +128,7 @@ class Output:
         """Finish what was written, so that others can read it."""
         if self._opened:
             self._opened = False
-            with saying_why_not(self.path):
+            with explaining_failure(self.path):
                 self._close()
 
     def _open(self) -> None:
@@ -142,7 +142,7 @@ class Output:
 
 
 @contextmanager
-def saying_why_not(path: Path) -> Iterator[None]:
+def explaining_failure(path: Path) -> Iterator[None]:
     """Turn an error while writing into a message for users."""
     try:
         yield
@@ -221,13 +221,13 @@ class VideoOutput(Output):
             if picture is None:
                 return
             self._video = self._started(picture)
-        if picture is None:  # black for as long as the image lasted
+        if picture is None:  # show black instead
             picture = np.zeros((1, 1, 3), np.uint8)
         self._video.write(cv2.cvtColor(fitted(picture, *self._size), cv2.COLOR_RGB2BGR))
 
     def _started(self, picture: np.ndarray) -> cv2.VideoWriter:
         height, width = picture.shape[:2]
-        self._size = width + width % 2, height + height % 2  # the codec wants even ones
+        self._size = width + width % 2, height + height % 2  # the codec needs even sizes
         codec = cv2.VideoWriter.fourcc(*'mp4v')
         video = cv2.VideoWriter(str(self.path), codec, self._rate, self._size)
         if not video.isOpened():
@@ -240,7 +240,7 @@ class VideoOutput(Output):
 
 
 def fitted(picture: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Return a picture in the middle of a black one of this size, shrunk if it is larger."""
+    """Return a picture centred on a black one of this size, shrunk if it is larger."""
     scale = min(1.0, width / picture.shape[1], height / picture.shape[0])
     if scale < 1:
         inner = max(1, int(picture.shape[1] * scale)), max(1, int(picture.shape[0] * scale))

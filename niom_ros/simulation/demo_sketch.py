@@ -7,7 +7,7 @@ import numpy as np
 
 SIZE = 600, 400  # pixels of the photo that it shows
 LINE_WIDTH = 3
-FINER = 16  # parts of a pixel in which OpenCV takes points
+FINER = 16  # OpenCV gets points in fractions of a pixel, this many per pixel
 
 # Ellipses: middle, half axes, and the part that is drawn, in degrees clockwise from the right.
 ELLIPSES = {

@@ -1,4 +1,4 @@
-"""A flat picture lying in a scene, seen by a moving camera: images whose truth is known."""
+"""A flat picture in a scene, seen by a moving camera: images with known ground truth."""
 
 from dataclasses import dataclass
 import math
@@ -17,13 +17,13 @@ def example_photo(name: str) -> np.ndarray:
     with needs_extra('demo', 'the example photo'):
         from skimage import data
 
-        photo = getattr(data, name)()  # imported only now, by a lazy loader
+        photo = getattr(data, name)()  # a lazy loader imports it only now
     return photo if photo.ndim == 3 else cv2.cvtColor(photo, cv2.COLOR_GRAY2RGB)
 
 
 @dataclass(frozen=True)
 class View:
-    """One camera image and where the picture truly lies in it."""
+    """One camera image and the true position of the picture in it."""
 
     image: np.ndarray
     picture_to_image: np.ndarray  # 3 x 3
@@ -73,9 +73,10 @@ class VirtualScene:
         return homography / homography[2, 2]
 
     def pose(self, seconds: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the true rotation and place of the picture's middle, in widths of the picture.
+        """Return the true rotation and position of the picture's centre, in picture widths.
 
-        In the camera's optical frame; unturned, the picture faces the camera upright.
+        Both are in the optical frame of the camera; without rotation, the picture is upright and
+        faces the camera.
         """
         tilt = math.radians(28) * (0.6 + 0.4 * math.sin(0.9 * seconds))
         azimuth = 0.7 * seconds
@@ -113,7 +114,7 @@ class VirtualScene:
         )
 
     def _as_photographed(self, scene: np.ndarray, seconds: float, frame: int) -> np.ndarray:
-        """Add what a lamp and a sensor do to a scene: changing uneven light, and noise."""
+        """Add uneven, changing light and sensor noise to a scene."""
         light = 1 + self.light_change * math.sin(1.3 * seconds)
         slope = np.linspace(1 - self.light_change / 2, 1 + self.light_change / 2, self.width)
         lamp = (light * slope).astype(np.float32)[None, :, None]

@@ -7,15 +7,15 @@ from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture
 from niom_ros.matching.checks import as_dict
 from niom_ros.matching.geometry import corner_error, in_front
 
-WRONG = 20.0  # pixels of mean corner error from which an answer misleads
+WRONG = 20.0  # pixels of mean corner error from which an answer counts as wrong
 
 
 def answer_record(answer: Answer, reference: Picture, truth: np.ndarray | None) -> Record:
-    """Return what was claimed, how far from the truth it is, and all that spoke for it.
+    """Return what was claimed, how far it is from the truth, and the evidence for it.
 
-    Without a truth nothing could be found, so any claim is wrong.
+    If there is no truth, there is nothing to find, so any claim is wrong.
     """
-    verdict, evidence = answer.outcome.verdict, answer.evidence
+    verdict, evidence = answer.match.verdict, answer.evidence
     return {
         'status': verdict.status.name,
         'accepted': answer.accepted,
@@ -41,12 +41,12 @@ def error_of(
 
 
 def error_or_infinity(record: Record) -> float:
-    """Return the error of a claim; a refusal counts as infinitely far off."""
+    """Return the error of a claim; the error of a refusal is infinite."""
     return float('inf') if record['error'] is None else record['error']
 
 
 def wrong_share(records: list[Record]) -> float:
-    """Return the share of wrong answers among the claims; 0 where nothing was claimed."""
+    """Return the share of wrong answers among the claims; 0 if nothing was claimed."""
     claims = [record for record in records if record['accepted']]
     if not claims:
         return 0.0

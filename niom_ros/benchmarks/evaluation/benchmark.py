@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.core.errors import UserError
 
 Record = dict[str, Any]
-"""What was measured on one case with one method: numbers and texts that fit into JSON."""
+"""What was measured on one case with one method: numbers and strings, ready for JSON."""
 
 
 class NotMeasurable(UserError):
@@ -26,34 +26,34 @@ class DataMissing(NotMeasurable):
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to try each method on."""
+    """One thing on which each method is tried."""
 
     name: str  # unique within the benchmark, and the same from run to run
     pair: str  # which pictures it is about; --limit counts these
-    unit: str  # cases with the same unit are not independent: a bootstrap draws them together
-    group: str  # cases that are summarised together, such as one kind of damage
+    unit: str  # cases with the same unit are not independent: the bootstrap draws them together
+    group: str  # cases that are summarised together, such as one corruption
 
 
 class Benchmark(ABC):
     """Cases from a data folder, what is measured on each, and the metrics of all.
 
-    Sent to other processes, so it holds no pictures and no networks.
+    It is sent to other processes, so it holds no pictures and no networks.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]  # one sentence for people
-    # Of the data folder; each may be missing, but not all if the benchmark needs data.
+    # In the data folder; any may be missing, but not all if the benchmark needs data.
     folders: ClassVar[tuple[str, ...]]
     needs_data: ClassVar[bool] = True
     default_methods: ClassVar[tuple[str, ...]]
     main_metric: ClassVar[str]  # the one to look at first
-    # Whether groups are separate data sets, each of which keeps its share in every draw.
+    # Whether groups are separate data sets, each of which keeps its share in every resample.
     stratified: ClassVar[bool] = False
     # Whether results depend on which answers a method accepts, and so on its calibration.
-    beliefs_count: ClassVar[bool] = True
+    depends_on_acceptance: ClassVar[bool] = True
 
     def __init__(self, data: Path, seed: int) -> None:
-        """Take the folder that contains the folders of the benchmark."""
+        """Store the folder that contains the folders of the benchmark, and the seed."""
         self.data = data
         self.seed = seed
 
@@ -78,10 +78,10 @@ class Benchmark(ABC):
 
     @abstractmethod
     def find_cases(self) -> Iterable[Case]:
-        """Return the cases of those folders that are there."""
+        """Return the cases of the folders that exist."""
 
     @abstractmethod
-    def measure(self, case: Any, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: Any, method: Method, runner: MethodRunner) -> Record:
         """Try a method on a case."""
 
     @abstractmethod
@@ -93,11 +93,11 @@ class Benchmark(ABC):
         """Return how well a case went (larger is better), to choose the best and the worst."""
 
     @abstractmethod
-    def picture(self, case: Any, method: Method, workbench: Workbench) -> np.ndarray:
-        """Draw what a method makes of a case, for people to look at."""
+    def picture(self, case: Any, method: Method, runner: MethodRunner) -> np.ndarray:
+        """Draw the result of a method on a case."""
 
     def variant(self) -> str:
-        """Return what, besides the seed, changes cases of the same name; usually nothing."""
+        """Return what else, besides the seed, changes cases of the same name; usually nothing."""
         return ''
 
     def usable(self, method: Method) -> None:
@@ -111,6 +111,6 @@ def of_group(records: Sequence[Record], group: str) -> list[Record]:
 
 
 def share(flags: Iterable[bool]) -> float:
-    """Return the share that is true; NaN of nothing."""
+    """Return the share that is true; NaN if there are none."""
     values = list(flags)
     return sum(values) / len(values) if values else float('nan')

@@ -1,6 +1,6 @@
 """What `niom calibrate` does: learn from benchmarks when to accept a match.
 
-Fitted on one half of the references, and reported on the other half.
+The confidence is fitted on one half of the references, and reported on the other half.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,8 +30,8 @@ from niom_ros.core.settings import Limits
 from niom_ros.matching.confidence import Calibration, INK, INK_SIGNS, SIGNS, signs_of
 from niom_ros.matching.geometry import confidence_in
 
-STIFFNESS = 0.1  # of the weights: keeps the fit from following a few pairs too closely
-MARGIN = 0.5  # from the surest wrong match to the acceptance threshold, in logits
+REGULARISATION = 0.1  # L2, of the weights: keeps the fit from following a few pairs too closely
+MARGIN = 0.5  # from the most confident wrong match to the acceptance threshold, in logits
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def calibrate(
 def calibrated(
     name: str, subject: Subject, task: Evaluation, arguments: Sequence[str]
 ) -> dict[str, object]:
-    """Fit a calibration, and report how it does on pairs that it has not seen."""
+    """Fit a calibration, and report how well it works on pairs that it has not seen."""
     records: dict[str, list[Record]] = {attempt: [] for attempt in subject.attempts}
     keys = []
     for benchmark, groups in (
@@ -102,14 +102,14 @@ def calibrated(
     unseen = [attempts for attempts in pairs if not in_first_half(attempts[0]['unit'])]
     seen = [record for attempts in fitting for record in attempts]
     calibration = fit(seen, limits, subject.signs)
-    print(f'{name}: {described(calibration)}')
+    print(f'{name}: {calibration_line(calibration)}')
     results = {
         f'{half}, {kind}': performance(calibration, of_kind(part, kind), limits)
         for half, part in (('fitted on', fitting), ('held out', unseen))
         for kind in ('standard', 'harder drawings')
     }
     for title, result in results.items():
-        print(f'{title}: {said(result)}')
+        print(f'{title}: {performance_line(result)}')
     return {
         'weights': dict(calibration.weights),
         'bias': calibration.bias,
@@ -123,7 +123,7 @@ def calibrated(
 
 
 Attempts = tuple[Record, ...]
-"""What was measured on one pair with each of the two ways of weighting."""
+"""What was measured on one pair in each attempt."""
 
 
 def of_kind(pairs: Sequence[Attempts], kind: str) -> list[Attempts]:
@@ -141,12 +141,14 @@ def fit(
 ) -> Calibration:
     """Fit the confidence; then lower it until no wrong standard match is accepted.
 
-    Drawings that are rotated, scaled or among clutter count for the weights, but not for how far
-    it is lowered: their wrong answers are off by only a little more than the limit.
+    Drawings that are rotated, scaled or in clutter affect the weights, but not how far the
+    confidence is lowered: their wrong answers are only slightly beyond the limit.
     """
     # What the other limits refuse stays refused, whatever its confidence.
-    no_doubt = Calibration({}, 99.0)
-    reached = [r for r in records if believed(no_doubt, r, limits) and speaks(r, names)]
+    always_confident = Calibration({}, 99.0)
+    reached = [
+        r for r in records if is_accepted(always_confident, r, limits) and has_signs(r, names)
+    ]
     right = np.array([is_right(record) for record in reached])
     if not len(right) or right.all() or not right.any():
         raise UserError('right and wrong matches are both needed to calibrate: use more pairs')
@@ -156,9 +158,10 @@ def fit(
 
     def cost(weights: np.ndarray) -> float:
         margins = np.where(right, 1, -1) * (scaled @ weights)
-        return float(np.logaddexp(0, -margins).sum() + STIFFNESS * (weights[1:] ** 2).sum())
+        penalty = REGULARISATION * (weights[1:] ** 2).sum()
+        return float(np.logaddexp(0, -margins).sum() + penalty)
 
-    # More points that agree must never make a match less sure, whatever these pairs say.
+    # More inliers must never make a match less certain, whatever these pairs suggest.
     bounds = [(None, None), *((0, None) if sign > 0 else (None, 0) for sign in names.values())]
     found = minimize(cost, np.zeros(scaled.shape[1]), bounds=bounds).x
     weights = found[1:] / spread
@@ -170,7 +173,7 @@ def fit(
 
 
 def is_true(record: Record) -> bool:
-    """Return whether there is something to find."""
+    """Return whether the image shows the reference."""
     return not record['group'].startswith('unrelated/')
 
 
@@ -182,7 +185,7 @@ def is_right(record: Record) -> bool:
 def performance(
     calibration: Calibration, pairs: Sequence[Attempts], limits: Limits
 ) -> Performance:
-    """Return the effect of a calibration if each pair is tried without, then with weights."""
+    """Return the effect of a calibration if the attempts on each pair are made in order."""
     claims = [(both, claim(calibration, both, limits)) for both in pairs]
     unrelated = [record for both, record in claims if not is_true(both[0])]
     true_pairs = [record for both, record in claims if is_true(both[0])]
@@ -190,44 +193,44 @@ def performance(
     wrong = sum(not is_right(record) for record in accepted)
     claimed = sum(record is not None for record in unrelated)
     return Performance(
-        len(true_pairs),
-        (len(accepted) - wrong) / max(1, len(true_pairs)),
-        len(accepted),
-        wrong / max(1, len(accepted)),
-        upper_bound(wrong, len(accepted)),
-        len(unrelated),
-        claimed / max(1, len(unrelated)),
-        upper_bound(claimed, len(unrelated)),
+        true_pairs=len(true_pairs),
+        true_accept=(len(accepted) - wrong) / max(1, len(true_pairs)),
+        accepted=len(accepted),
+        wrong_accepted=wrong / max(1, len(accepted)),
+        wrong_accepted_upper=upper_bound(wrong, len(accepted)),
+        unrelated_pairs=len(unrelated),
+        false_accept=claimed / max(1, len(unrelated)),
+        false_accept_upper=upper_bound(claimed, len(unrelated)),
     )
 
 
 def claim(calibration: Calibration, both: Attempts, limits: Limits) -> Record | None:
     """Return the first accepted attempt, as weighting 'auto' does; None: refused."""
-    return next((record for record in both if believed(calibration, record, limits)), None)
+    return next((record for record in both if is_accepted(calibration, record, limits)), None)
 
 
-def believed(calibration: Calibration, record: Record, limits: Limits) -> bool:
+def is_accepted(calibration: Calibration, record: Record, limits: Limits) -> bool:
     """Return whether the matcher would accept the best view of a pair."""
     return (
         bool(record['plausible'])
-        and speaks(record, calibration.weights)
+        and has_signs(record, calibration.weights)
         and not confidence_in(record['checks'], limits, calibration)[1]
     )
 
 
-def speaks(record: Record, names: Iterable[str]) -> bool:
-    """Return whether a pair was searched this way: some drawings are taken for photos."""
+def has_signs(record: Record, names: Iterable[str]) -> bool:
+    """Return whether a pair has this evidence: some drawings are mistaken for photos."""
     return set(names) <= record['checks'].keys()
 
 
-def described(calibration: Calibration) -> str:
+def calibration_line(calibration: Calibration) -> str:
     """Write a calibration in one line."""
     weights = ', '.join(f'{name} {weight:.3g}' for name, weight in calibration.weights.items())
     return f'weights {weights}; bias {calibration.bias:.3g}'
 
 
-def said(result: Performance) -> str:
-    """Write how a calibration did in one line."""
+def performance_line(result: Performance) -> str:
+    """Write how well a calibration works in one line."""
     text = (
         f'{result.true_accept:.1%} of {result.true_pairs} true pairs found; '
         f'{result.wrong_accepted:.1%} of {result.accepted} claims wrong '

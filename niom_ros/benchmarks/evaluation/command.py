@@ -65,7 +65,7 @@ def evaluate(
     report: Path | None = None,
     arguments: Sequence[str] = (),
 ) -> None:
-    """Run one benchmark or all; what lacks data is reported and left out.
+    """Run one benchmark or all; those without data are reported and left out.
 
     The report shows the arguments that it was made with.
     """
@@ -89,7 +89,7 @@ def evaluate(
             continue
         print_result(finished[-1])
         if json_file:
-            # After each one, so that a failure in a later one loses nothing.
+            # After each benchmark, so that a failure in a later one loses nothing.
             write_json(json_file, task, finished, lacking)
     if not finished:
         raise UserError(f'no benchmark can be run with {task.data}')
@@ -134,7 +134,13 @@ def work_through(benchmark: Benchmark, task: Evaluation) -> Finished:
     done = measure(benchmark, task, task.methods or benchmark.default_methods)
     pairs = len({case.pair for case in done.cases})
     result = as_json(benchmark, pairs, done.records, versions(), task.data.resolve().name)
-    return Finished(benchmark, done.cases, done.methods, done.records, result)
+    return Finished(
+        benchmark=benchmark,
+        cases=done.cases,
+        methods=done.methods,
+        records=done.records,
+        result=result,
+    )
 
 
 def measure(
@@ -144,7 +150,7 @@ def measure(
     judged: bool = True,
     groups: Collection[str] | None = None,
 ) -> Measurements:
-    """Measure methods on every case, or those of some groups; skip what is measured already."""
+    """Measure methods on every case, or on those of some groups; skip what is known already."""
     cases = sample(benchmark.cases(), task.limit, task.seed)
     cases = [case for case in cases if groups is None or case.group in groups]
     methods = [method_named(name, task.settings, task.options) for name in dict.fromkeys(names)]
@@ -181,7 +187,7 @@ def usable_ones(benchmark: Benchmark, methods: Sequence[Method]) -> list[Method]
 
 
 def print_result(done: Finished) -> None:
-    """Print a table: a line for each metric, a column for each method."""
+    """Print a table: a row for each metric, a column for each method."""
     table = [[done.name, *done.metrics]]
     for name in done.metric_names():
         table.append([name, *(cell(metrics, name) for metrics in done.metrics.values())])

@@ -1,4 +1,4 @@
-"""Spoil images the way ImageNet-C does: noise, blur, weather and compression at severity 5.
+"""Corrupt images as ImageNet-C does: noise, blur, weather and compression at severity 5.
 
 The pixels come from the library imagecorruptions-imaug, except for glass_blur, whose loops over
 pixels take a minute in Python. The same image, name and seed give the same pixels as long as the
@@ -76,7 +76,7 @@ class UnknownCorruption(UserError):
 
 
 class LibraryMissing(UserError):
-    """The library that spoils images is not installed or does not load."""
+    """The library that corrupts images is not installed or does not load."""
 
     def __init__(self, error: ImportError) -> None:
         super().__init__(
@@ -96,7 +96,7 @@ class CacheNotUsable(UserError):
 
 
 def corrupt(image: np.ndarray, name: str, seed: int) -> np.ndarray:
-    """Return a spoilt copy of an RGB image; the same seed gives the same copy."""
+    """Return a corrupted copy of an RGB image; the same seed gives the same copy."""
     check_name(name)
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise ValueError(f'an RGB image of bytes is needed, not {image.dtype} {image.shape}')
@@ -115,7 +115,7 @@ def corrupt(image: np.ndarray, name: str, seed: int) -> np.ndarray:
     own_seed = {'seed': seed} if name == 'impulse_noise' else {}
     with drawing_from(random):
         corrupted = library.corrupt(image, SEVERITY, name, **own_seed)
-    # Some come with the channels outermost in memory, some read-only.
+    # Some results are not contiguous in memory, some are read-only.
     return np.array(corrupted, order='C')
 
 
@@ -143,8 +143,8 @@ _IMPORTING = threading.Lock()
 class NumpyWithOwnRandom:
     """NumPy, but its random numbers come from the corruption that runs in this thread.
 
-    The library draws from NumPy's global generator. To seed that one and to restore it
-    afterwards would not do: another thread could draw from it, or seed it, in between.
+    The library draws from NumPy's global generator. Seeding that and restoring it afterwards
+    would not be enough: another thread could draw from it, or seed it, in between.
     """
 
     @property
@@ -158,7 +158,7 @@ class NumpyWithOwnRandom:
 
 @contextlib.contextmanager
 def drawing_from(random: np.random.RandomState) -> Iterator[None]:
-    """Let the library draw from this generator while in the block."""
+    """Let the library draw from this generator in the block."""
     token = _RANDOM.set(random)
     try:
         yield
@@ -185,7 +185,7 @@ def load_library() -> ModuleType:
 
 @contextlib.contextmanager
 def a_numba() -> Iterator[None]:
-    """Let `from numba import njit` succeed in the block where numba is not installed.
+    """Let `from numba import njit` succeed in the block, even if numba is not installed.
 
     The library needs numba for its glass_blur only, which is not used; numba with llvmlite would
     be 64 MB to download and 208 MB on disk.
@@ -216,12 +216,12 @@ def glass_blur(image: np.ndarray, random: np.random.RandomState) -> np.ndarray:
 
 
 def shuffle_nearby(image: np.ndarray, reach: int, random: np.random.RandomState) -> np.ndarray:
-    """Replace pixel after pixel, from the last to the first, by a random one nearby.
+    """Replace every pixel, from the last to the first, by a random one nearby.
 
     ImageNet-C and the library write this as a swap, but with both pixels as views into the same
     array: the second assignment copies back what the first has written, so one pixel is
-    overwritten and the other stays. This does the same, at once instead of in turns: a pixel
-    that takes from one which had its turn before gets what that one took.
+    overwritten and the other stays. This does the same for all pixels at once: if the source of
+    a pixel was itself replaced before, the pixel gets what replaced its source.
     """
     height, width = image.shape[:2]
     rows = np.arange(height - reach, reach, -1)
@@ -239,7 +239,7 @@ def shuffle_nearby(image: np.ndarray, reach: int, random: np.random.RandomState)
     relayed[here] = has_turn[there] & (there > here)
     open_ends = here[relayed[here]]
     while open_ends.size:
-        # Halves what is left of every chain, so a few rounds resolve even the longest.
+        # Each round halves what is left of every chain, so a few resolve even the longest.
         via = source[open_ends]
         still = relayed[via]
         source[open_ends] = source[via]
@@ -255,8 +255,8 @@ def shuffle_nearby(image: np.ndarray, reach: int, random: np.random.RandomState)
 class CorruptedImages:
     """Corrupted images, each computed once and kept as a PNG file.
 
-    All lie in one folder, which may be deleted at any time. When its files are larger than the
-    limit, those that were not used for longest are removed. Several processes may share it.
+    All are in one folder, which may be deleted at any time. When its files exceed the limit, the
+    least recently used are removed. Several processes may share it.
     """
 
     def __init__(self, folder: Path | str | None = None, limit: int = CACHE_LIMIT) -> None:
@@ -271,7 +271,7 @@ class CorruptedImages:
         kept = read_checked(path)
         if kept is not None and kept.shape == image.shape:
             with contextlib.suppress(OSError):
-                os.utime(path)  # used now: the last to be removed
+                os.utime(path)  # just used, so the last to be removed
             return kept
         corrupted = corrupt(image, name, seed)
         try:
@@ -295,7 +295,7 @@ class CorruptedImages:
         files = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
-                # Including what a killed process left unfinished, but no file of others.
+                # Including what a killed process left unfinished, but no other files.
                 if re.fullmatch(r'\.?\w+-[0-9a-f]{64}\.png(\.\w+\.unfinished)?', entry.name):
                     with contextlib.suppress(FileNotFoundError):
                         status = entry.stat()
@@ -321,7 +321,7 @@ def versions() -> list[str]:
 def write_checked(path: Path, image: np.ndarray) -> None:
     """Write an image as PNG, followed by the hash of the file.
 
-    Viewers ignore what follows the end of a PNG, and decoders do not notice all that can break.
+    Viewers ignore what follows the end of a PNG, and decoders do not notice all kinds of damage.
     """
     fast = [cv2.IMWRITE_PNG_COMPRESSION, 1]
     content = cv2.imencode('.png', image[..., ::-1], fast)[1].tobytes()

@@ -85,17 +85,17 @@ def draw_chart(
 def add_axes(
     figure: Figure, bottom: int, height: int, size: int, shared: Axes | None = None
 ) -> Axes:
-    """Add axes between the bottom and a height in pixels, with room for letters of a size."""
+    """Add axes at a bottom and of a height in pixels, with room for labels of a font size."""
     width, whole = figure.bbox.size
     left, right = 5 * size, width - 2 * size
     place = left / width, bottom / whole, (right - left) / width, height / whole
     return figure.add_axes(place, sharex=shared)
 
 
-def draw_marks(axes: Axes, places: Sequence[tuple[float, float]], **look: Any) -> None:
-    """Draw a mark at each place, whole also at the edge of the chart."""
+def draw_marks(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> None:
+    """Draw a mark at each place, not clipped at the edge of the chart."""
     across, up = np.array(places).reshape(-1, 2).T
-    axes.plot(across, up, 'o', clip_on=False, **look)
+    axes.plot(across, up, 'o', clip_on=False, **style)
 
 
 def strip_colour(moment: Moment) -> Colour:

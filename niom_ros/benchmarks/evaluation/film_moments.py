@@ -1,4 +1,4 @@
-"""What was seen and said in each frame of a film."""
+"""What each frame of a film shows, and what was claimed about it."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Thumbnail:
 
 @dataclass(frozen=True)
 class Moment:
-    """One frame of a film, and what was said about it."""
+    """One frame of a film, and what was claimed about it."""
 
     stamp: float
     frame: Thumbnail
@@ -28,4 +28,4 @@ class Moment:
     truth: np.ndarray | None  # where it is; None: not there, or not known
     error: float | None  # pixels; None: nothing to compare
     hidden: bool  # whether nothing of the reference can be seen
-    wrong: bool  # whether the claim misleads
+    wrong: bool  # whether the claim is wrong

@@ -90,7 +90,7 @@ def worth_seeing(moments: Sequence[Moment]) -> list[int]:
 
 
 def drawn(moment: Moment, reference: Picture) -> np.ndarray:
-    """Return a frame with the true and the tracked outline, and a line that says how it went."""
+    """Return a frame with the true and the tracked outline, and the result in words."""
     pixels, size = moment.frame.pixels.copy(), text_size(FRAME_WIDTH * 2)
     panel = Panel(pixels, moment.frame.from_image, np.zeros(2), size)
     corners = reference.box.corners()
@@ -103,7 +103,7 @@ def drawn(moment: Moment, reference: Picture) -> np.ndarray:
 
 
 def words(moment: Moment) -> str:
-    """Say how it went in a frame."""
+    """Return the result of a frame in words."""
     if moment.view is None:
         return 'rightly not found' if moment.hidden else 'not found'
     if moment.hidden:
@@ -114,7 +114,7 @@ def words(moment: Moment) -> str:
 
 
 def head(width: int, title: str, moments: Sequence[Moment]) -> np.ndarray:
-    """Return a strip that says how it went in all frames."""
+    """Return a banner with the result of all frames."""
     found = sum(moment.view is not None for moment in moments)
     wrong = sum(moment.wrong for moment in moments)
     errors = [moment.error for moment in moments if moment.error is not None]

@@ -94,8 +94,8 @@ class Meaning:
         return {MORE: 'more is better', LESS: 'less is better', NEITHER: ''}[self.better]
 
 
-# Patterns of metric names: the first that fits a name counts. {0} is the number in the name and
-# {unit} the unit of errors; two digits such as 05 are hundredths.
+# Patterns of metric names: the first that matches a name counts. {0} is the number in the name
+# and {unit} the unit of errors; two digits such as 05 are hundredths.
 PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'auc_(\d+)',

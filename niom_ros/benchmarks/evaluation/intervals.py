@@ -18,8 +18,8 @@ def resamples(
     are not independent: one image pair in 31 conditions is one pair, not 31. The draws depend on
     the seed and on which units there are, not on the order of the records.
 
-    With `strata`, the data set of each record, each data set has as many units in every draw as
-    it has.
+    With `strata`, which names the data set of each record, every draw has as many units of each
+    data set as the original.
     """
     names = np.asarray(strata if strata is not None else [''] * len(units), str)
     random = np.random.default_rng(seed)
@@ -49,9 +49,9 @@ def bootstrap(
     count: int = 1000,
     strata: Sequence[str] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Return what each number of a summary would be on other draws of the same units.
+    """Return each number of a summary on many draws of the same units.
 
-    Where a draw leaves a number out, it is NaN.
+    If the summary of a draw lacks a number, it is NaN there.
     """
     summaries = [
         summarise([records[index] for index in drawn])
@@ -64,15 +64,14 @@ def bootstrap(
 
 
 def interval(values: np.ndarray, level: float = 0.95) -> list[float]:
-    """Return the low and the high end between which a number lies in that share of the draws.
+    """Return the lower and upper end of the interval that contains this share of the draws.
 
-    Draws in which the number is not defined, NaN, are left out; if there are no others, both
-    ends are NaN.
+    Draws in which the number is NaN are left out; if there are no others, both ends are NaN.
     """
     defined = np.sort(values[~np.isnan(values)])
     if not len(defined):
         return [math.nan, math.nan]
-    # Whole ranks, because between a number and an infinite error nothing can be interpolated.
+    # Whole ranks, because a finite and an infinite error cannot be interpolated.
     cut = round((1 - level) / 2 * (len(defined) - 1))
     return [float(defined[cut]), float(defined[-1 - cut])]
 

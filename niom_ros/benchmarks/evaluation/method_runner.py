@@ -43,29 +43,29 @@ class Picture:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a method made of two pictures."""
+    """The result of a method on two pictures."""
 
-    outcome: Match
-    evidence: Evidence  # for the best view, accepted or not
+    match: Match
+    evidence: Evidence  # for the best homography, accepted or not
     plausible: bool  # whether a camera could see the reference like that
 
     @property
     def correspondences(self) -> Correspondences:
         """Return the points that were matched."""
-        return self.outcome.correspondences
+        return self.match.correspondences
 
     @property
     def weighted(self) -> bool:
-        """Return whether weights were applied; where no object is seen, SEW does nothing."""
-        return self.outcome.weighting != 'none'
+        """Return whether weights were applied; if no object is seen, SEW does nothing."""
+        return self.match.weighting != 'none'
 
     @property
     def accepted(self) -> bool:
         """Return whether the method claims to have found the reference."""
-        return self.outcome.verdict.reference_to_image is not None
+        return self.match.verdict.reference_to_image is not None
 
 
-class Workbench:
+class MethodRunner:
     """Matches pictures with any method; loads each network and processes each picture once."""
 
     def __init__(self) -> None:
@@ -78,21 +78,21 @@ class Workbench:
         """Find a reference in an image."""
         if method.classical:
             matcher = self.classical(method.classical)
-            outcome = matcher.match(
+            match = matcher.match(
                 self.once(
-                    (method.classical, reference.name), lambda: matcher.see(reference.pixels)
+                    (method.classical, reference.name), lambda: matcher.extract(reference.pixels)
                 ),
-                self.once((method.classical, image.name), lambda: matcher.see(image.pixels)),
+                self.once((method.classical, image.name), lambda: matcher.extract(image.pixels)),
             )
         else:
-            look = self.look(method, image)
-            (outcome,) = self.matcher(method).match_all(
-                [self.reference(method, reference)], look, method.options
+            analysis = self.analysis(method, image)
+            (match,) = self.matcher(method).match_all(
+                [self.reference(method, reference)], analysis, method.options
             )
-            look.forget_edges()
-        evidence = evidence_of(outcome, reference, image, method)
+            analysis.forget_edges()
+        evidence = evidence_of(match, reference, image, method)
         implausible = implausibility(evidence, reference.box, method.options.limits)
-        return Answer(outcome, evidence, plausible=not implausible)
+        return Answer(match, evidence, plausible=not implausible)
 
     def matcher(self, method: Method) -> Matcher:
         """Return the networks of a method."""
@@ -107,7 +107,7 @@ class Workbench:
     def reference(self, method: Method, picture: Picture) -> PreparedReference:
         """Return a picture as a reference."""
         matcher = self.matcher(method)
-        # With too few keypoints nothing will be found: that is the answer to measure.
+        # With too few keypoints nothing is found; that is a result too, not an error.
         return self.once(
             ('reference', method.settings, picture.name, picture.label),
             lambda: matcher.prepare(
@@ -115,15 +115,15 @@ class Workbench:
             ),
         )
 
-    def look(self, method: Method, picture: Picture) -> ImageAnalysis:
-        """Return a picture as the networks of a method see it."""
+    def analysis(self, method: Method, picture: Picture) -> ImageAnalysis:
+        """Return what the networks of a method see in a picture."""
         matcher = self.matcher(method)
         return self.once(
-            ('look', method.settings, picture.name), lambda: matcher.analyse(picture.pixels)
+            ('analysis', method.settings, picture.name), lambda: matcher.analyse(picture.pixels)
         )
 
     def detector(self, name: str) -> Detector:
-        """Return a detector, to compare methods with what it sees."""
+        """Return a detector that shows where objects are, to judge methods by."""
         if name not in self._detectors:
             loaded = load_detector(Settings(detector=name), ModelStore(), choose_device('auto'))
             if loaded is None:
@@ -145,11 +145,11 @@ class Workbench:
         return kept
 
 
-def evidence_of(outcome: Match, reference: Picture, image: Picture, method: Method) -> Evidence:
-    """Return the best view that the matches allow, accepted or not."""
-    if outcome.evidence is not None:
-        return outcome.evidence
-    correspondences = outcome.correspondences
+def evidence_of(match: Match, reference: Picture, image: Picture, method: Method) -> Evidence:
+    """Return the evidence for the best homography of the matches, accepted or not."""
+    if match.evidence is not None:
+        return match.evidence
+    correspondences = match.correspondences
     if len(correspondences) < 4:
         return Evidence(np.zeros(len(correspondences), bool))
     box = reference.box

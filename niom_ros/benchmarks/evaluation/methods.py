@@ -1,7 +1,7 @@
 """The ways to match that benchmarks compare, by name.
 
-A name is a preset, and after an @ the networks to use it with: `sew`, `sew@disk`,
-`plain@superpoint+superglue`. Or it is what a user would otherwise pick: `sift`, `orb`.
+A name is a preset, optionally followed by @ and the networks to use: `sew`, `sew@disk`,
+`plain@superpoint+superglue`. Or it is what a user would otherwise choose: `sift`, `orb`.
 """
 
 from dataclasses import dataclass, replace

@@ -42,9 +42,9 @@ class AcceptanceCurve:
 
 
 def error_auc(errors: ArrayLike, threshold: float) -> float:
-    """Return the area under the curve of errors up to a threshold, from 0 to 1 for all exact.
+    """Return the area under the cumulative error curve up to a threshold; 1: all are exact.
 
-    A failure is an infinite error. Without any error the area is not defined: NaN.
+    A failure is an infinite error. Without any errors the area is NaN.
     """
     errors = np.asarray(errors, np.float64)
     if not errors.size:
@@ -54,7 +54,7 @@ def error_auc(errors: ArrayLike, threshold: float) -> float:
     if not counting.size:
         return 0.0
     # The trapezoids of SuperGlue's pose_auc in closed form: steps of 1 / n would give the sum of
-    # what each error leaves of the threshold, and sloping them adds half of the largest error.
+    # (threshold - error), and trapezoids instead of steps add half of the largest error.
     area = counting.size * threshold - counting.sum() + counting.max() / 2
     return float(area / (errors.size * threshold))
 
@@ -62,7 +62,7 @@ def error_auc(errors: ArrayLike, threshold: float) -> float:
 def rotation_error(found: np.ndarray, truth: np.ndarray) -> float:
     """Return the angle between two rotations, in degrees."""
     turn = found.T @ truth
-    # The arc cosine of the trace alone loses angles below 1e-8, and half the digits of small ones.
+    # The arc cosine of the trace alone would lose half of the digits of small angles.
     doubled_sine = np.linalg.norm(
         [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]
     )
@@ -72,8 +72,8 @@ def rotation_error(found: np.ndarray, truth: np.ndarray) -> float:
 def translation_error(found: np.ndarray, truth: np.ndarray) -> float:
     """Return the angle between the lines along which two cameras moved, in degrees up to 90.
 
-    Forwards and backwards count as the same, since an essential matrix does not tell them apart.
-    A camera that did not move has no line to miss; a movement that was not found is 90 off.
+    Forwards and backwards count as the same, since an essential matrix cannot distinguish them.
+    If the camera did not move, there is no error; if no movement was found, the error is 90.
     """
     found, truth = np.ravel(found), np.ravel(truth)
     if not truth.any():
@@ -104,8 +104,9 @@ def relative_pose(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return how the camera moved between two images of a scene, or None if nothing fits.
 
-    The points are N x 2 pixels, the cameras 3 x 3 matrices. A scene point X before the first
-    camera is at rotation @ X + translation before the second; the translation has length 1.
+    The points are N x 2 pixels, the cameras 3 x 3 matrices. A scene point X in the frame of the
+    first camera is at rotation @ X + translation in that of the second; the translation has
+    length 1.
     """
     if len(points0) < 5:
         return None
@@ -130,7 +131,7 @@ def relative_pose(
 def best_motion(
     essentials: np.ndarray, rays0: np.ndarray, rays1: np.ndarray, inliers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the rotation and translation that put most inliers before both cameras.
+    """Return the rotation and translation that put most inliers in front of both cameras.
 
     Few points can leave up to ten essential matrices, stacked as 3k x 3: the best one counts.
     """
@@ -157,10 +158,10 @@ def one_hop(
     position_weight: float = 1.0,
     descriptor_weight: float = 0.3,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Join matches A-B with matches B-C where they meet in B: return the rows of each that meet.
+    """Join matches A-B with matches B-C where they meet in B; return the joined rows of each.
 
     A-B ends at the positions q_b with descriptors e_b, B-C starts at r_b with f_b; the names are
-    those of the paper. Positions count from 0 to 1. All of the smaller set are joined, however
+    those of the paper. Positions range from 0 to 1. All of the smaller set are joined, however
     far apart.
     """
     if not len(q_b) or not len(r_b):
@@ -172,10 +173,18 @@ def one_hop(
 def consistency(direct_c: np.ndarray, one_hop_c: np.ndarray) -> Consistency:
     """Compare where direct and one-hop matches end in picture C, positions from 0 to 1.
 
-    Where one of them is missing, everything is at its worst: finding nothing must not pay.
+    If either is empty, all numbers are the worst possible: finding nothing must not pay.
     """
     if not len(direct_c) or not len(one_hop_c):
-        return Consistency(FARTHEST, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return Consistency(
+            rmse=FARTHEST,
+            pck_01=0.0,
+            pck_05=0.0,
+            pck_10=0.0,
+            recall_01=0.0,
+            recall_05=0.0,
+            recall_10=0.0,
+        )
     to_direct = nearest_distances(one_hop_c, direct_c)
     to_one_hop = nearest_distances(direct_c, one_hop_c)
     return Consistency(
@@ -197,9 +206,9 @@ def nearest_distances(points: np.ndarray, others: np.ndarray) -> np.ndarray:
 def chance_pck(direct_c: np.ndarray, tau: float, count: int, rng: np.random.Generator) -> float:
     """Return the PCK of random points in picture C against the direct matches.
 
-    `consistency` compares with the nearest point, whichever it is: what it measures must be read
-    beside this level. The more direct matches there are, the nearer it is to 1. At least `count`
-    points are thrown.
+    `consistency` compares with the nearest point, whichever it is, so its numbers mean little
+    without this baseline. The more direct matches there are, the nearer it is to 1. At least
+    `count` random points are used.
     """
     # One in each cell of a grid: the same mean, and a fifth to two thirds of the spread.
     side = math.ceil(math.sqrt(count))
@@ -214,20 +223,20 @@ def paired_errors(a_points: np.ndarray, c_points: np.ndarray, a_to_c: np.ndarray
 
 
 def share_within(distances: np.ndarray, tau: float) -> float:
-    """Return the share of distances that are at most tau; NaN is none of them.
+    """Return the share of distances that are at most tau; a NaN never is.
 
-    Without any distance it is 0, not undefined: finding nothing must not pay.
+    Without any distances it is 0, not undefined: finding nothing must not pay.
     """
     if not len(distances):
         return 0.0
-    # Without it rounding decides at the limit: 0.55 - 0.5 is a little more than 0.05.
+    # The tolerance is for rounding errors: 0.55 - 0.5 is slightly more than 0.05.
     return float(np.mean(distances <= tau * (1 + 1e-9)))
 
 
 def upper_bound(successes: int, trials: int, level: float = 0.95) -> float:
-    """Return the rate that the true one exceeds only with probability 1 - level.
+    """Return the upper confidence bound of a rate.
 
-    It is the exact one-sided bound of Clopper and Pearson; without trials any rate is possible.
+    It is the exact one-sided bound of Clopper and Pearson; without trials it is 1.
     """
     if successes >= trials:
         return 1.0
@@ -235,9 +244,9 @@ def upper_bound(successes: int, trials: int, level: float = 0.95) -> float:
 
 
 def acceptance_curve(confidences: np.ndarray, right: np.ndarray) -> AcceptanceCurve:
-    """Return what every possible threshold of confidence accepts, and how much of it is wrong.
+    """Return what each possible threshold of confidence accepts, and how much of it is wrong.
 
-    Answers of the same confidence are accepted together: no threshold can part them.
+    Answers with the same confidence are accepted together: no threshold separates them.
     """
     order = np.argsort(-confidences, kind='stable')
     descending = confidences[order]

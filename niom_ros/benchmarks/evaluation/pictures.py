@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.answers import error_of, WRONG
-from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import in_front
@@ -48,7 +48,7 @@ DOTS = (0.3, 0.4)
 
 def draw_answer(
     method: Method,
-    workbench: Workbench,
+    runner: MethodRunner,
     reference: Picture,
     image: Picture,
     truth: np.ndarray | None = None,
@@ -56,15 +56,15 @@ def draw_answer(
 ) -> np.ndarray:
     """Draw reference and image side by side: matches, the outline found and the true one.
 
-    Where the object is may be known by boxes alone, in pixels of the image.
+    If only boxes around the object are known, `areas` holds them, in pixels of the image.
     """
-    answer = workbench.match(method, reference, image)
-    verdict, evidence = answer.outcome.verdict, answer.evidence
+    answer = runner.match(method, reference, image)
+    verdict, evidence = answer.match.verdict, answer.evidence
     canvas, panels = arrange([reference.pixels, image.pixels], MAX_WIDTH)
     left, right = panels
     size, corners = right.text_size, reference.box.corners()
     agreeing = verdict.inliers if answer.accepted else evidence.inliers
-    shown = replace(answer.outcome, verdict=replace(verdict, inliers=agreeing))
+    shown = replace(answer.match, verdict=replace(verdict, inliers=agreeing))
     draw_correspondences(canvas, left, right, shown)
     for area in areas:
         draw_area(right, area)
@@ -95,10 +95,10 @@ def draw_answer(
 def answer_banner(
     width: int, answer: Answer, reference: Picture, truth: np.ndarray | None, title: str
 ) -> np.ndarray:
-    """Return a strip that says what the method claims, and whether that is right."""
+    """Return a banner that says what the method claims, and whether that is right."""
     if truth is None:
-        return status_banner(width, answer.outcome, title)
-    verdict = answer.outcome.verdict
+        return status_banner(width, answer.match, title)
+    verdict = answer.match.verdict
     status = verdict.status.name.replace('_', ' ')
     claimed = error_of(verdict.reference_to_image, truth, reference)
     guessed = error_of(answer.evidence.reference_to_image, truth, reference)
@@ -148,7 +148,7 @@ def draw_dashes(
     pattern: tuple[float, float],
     size: int,
 ) -> None:
-    """Draw a dashed line, even if it begins and ends far outside."""
+    """Draw a dashed line, even if it begins and ends far outside the image."""
     (first, last) = whole(np.array([start, end]))
     # An outline can be a million pixels long; only its visible part gets dashes.
     around = (-99, -99, pixels.shape[1] + 198, pixels.shape[0] + 198)

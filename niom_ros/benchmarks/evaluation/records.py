@@ -21,13 +21,14 @@ from niom_ros.core.errors import UserError
 from niom_ros.core.settings import choose_device, existing_file
 from niom_ros.matching.confidence import calibration_of, INK
 
-# The code that a measurement depends on. Summaries and pictures are made from it later.
+# The code that a measurement depends on; code that summarises or draws it is not part of this.
 MEASURING_CODE = (
     'core',
     'drawings',
     'matching',
     'models/table.py',
     'networks',
+    'references/known_reference.py',
     'semantics',
     'simulation',
     'stream',
@@ -46,7 +47,7 @@ class Records:
     """The records of one benchmark and one method."""
 
     def __init__(self, path: Path) -> None:
-        """Read what is there; a last line that was cut off is measured again."""
+        """Read what was measured before; a last line that was cut off is ignored."""
         self.path = path
         self._file: TextIO | None = None
         self._known: dict[str, Record] = {}
@@ -68,7 +69,7 @@ class Records:
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open('a', encoding='utf-8')
-            # On a new line, even after one that was cut off.
+            # On a new line, in case the last one was cut off.
             self._file.write('\n' + json.dumps({'case': case, 'record': record}))
             self._file.flush()
         except OSError as error:
@@ -107,12 +108,12 @@ def records_of(
 ) -> Records:
     """Return the records of a method that were measured so far.
 
-    Without `judged` they do not depend on the calibration: what they say about accepted matches
-    has no meaning.
+    Without `judged` they do not depend on the calibration, and what they say about accepted
+    matches has no meaning.
     """
-    # Weighting 'auto' tries weights where it does not accept what it found without them.
-    judged &= benchmark.beliefs_count or method.options.weighting.kind == 'auto'
-    beliefs = judgement(method) if judged else 'not judged'
+    # Weighting 'auto' tries weights if it does not accept the result without them.
+    judged &= benchmark.depends_on_acceptance or method.options.weighting.kind == 'auto'
+    acceptance = judgement(method) if judged else 'not judged'
     key = digest(
         (
             data_key.encode(),
@@ -120,7 +121,7 @@ def records_of(
             json.dumps(
                 [method.classical, asdict(method.settings), asdict(method.options)]
             ).encode(),
-            json.dumps([device_of(method), beliefs]).encode(),
+            json.dumps([device_of(method), acceptance]).encode(),
             *(
                 existing_file(getattr(method.settings, name), name).read_bytes()
                 for name in ('detector_path', 'detector_labels', 'clip_path')

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 import hashlib
-from importlib.util import find_spec
 from pathlib import Path
 import re
 import shlex
@@ -13,11 +12,12 @@ import numpy as np
 
 from niom_ros.benchmarks.evaluation.finished import Finished
 from niom_ros.benchmarks.evaluation.glossary import ERROR_UNITS
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
-from niom_ros.benchmarks.evaluation.run import new_workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
+from niom_ros.benchmarks.evaluation.run import new_runner
 from niom_ros.benchmarks.evaluation.shown_pairs import extremes, record_words, Shown
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
+from niom_ros.core.extras import needs_extra
 from niom_ros.core.progress_line import ProgressLine
 from niom_ros.core.settings import default_threads
 
@@ -27,28 +27,28 @@ PICTURES = 'pictures'
 PICTURED_METHODS = 3
 JPEG_QUALITY = 88
 
-# Names that only this module gives: others in the folder are never removed.
+# Only files with names of this form are ever removed from the folder.
 PICTURE_NAME = re.compile(r'[a-z0-9_.-]+-(best|worst)-\d-[0-9a-f]{12}\.jpg')
 
 
 def write_report(
     folder: Path,
     finished: Sequence[Finished],
-    workbench: Workbench | None = None,
+    runner: MethodRunner | None = None,
     arguments: Sequence[str] = (),
     lacking: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a page about benchmarks into a folder, in place of the one that is there.
+    """Write a page about benchmarks into a folder, replacing an earlier one.
 
-    `arguments` are those of the command, to show how to run it again; `lacking` says of other
-    benchmarks why they were left out. At any time the page in the folder has all its pictures.
+    `arguments` are those of the command, to show how to run it again; `lacking` says why other
+    benchmarks were left out. At any time the page in the folder has all its pictures.
     """
     check_folder(folder)
     # Only here: matplotlib takes a second to load, and a run without a report does not need it.
     from niom_ros.benchmarks.evaluation.reporting.page import report_page
 
-    workbench = workbench or new_workbench(default_threads())
-    shown = [draw_pairs(done, folder / PICTURES, workbench) for done in finished]
+    runner = runner or new_runner(default_threads())
+    shown = [draw_pairs(done, folder / PICTURES, runner) for done in finished]
     command_line = command(arguments) if arguments else ''
     content = report_page(GENERATOR, finished, shown, command_line, lacking or {})
     used = {one.file for of_one in shown for one in of_one}
@@ -62,10 +62,10 @@ def write_report(
 
 def check_folder(folder: Path) -> None:
     """Make sure, before hours of measuring, that a report can be written into a folder."""
-    absent = [name for name in ('jinja2', 'matplotlib') if find_spec(name) is None]
-    if absent:
-        words = ' '.join(absent)
-        raise UserError(f'--report needs {words}: install it with `pip install {words}`')
+    with needs_extra('eval', '--report'):
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+
     index, trial = folder / INDEX, folder / '.niom_eval'
     with writing(folder):
         (folder / PICTURES).mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def writing(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def draw_pairs(done: Finished, folder: Path, workbench: Workbench) -> list[Shown]:
+def draw_pairs(done: Finished, folder: Path, runner: MethodRunner) -> list[Shown]:
     """Draw the best and the worst pairs of the first methods."""
     chosen = [
         (method, kind, rank, index)
@@ -103,7 +103,7 @@ def draw_pairs(done: Finished, folder: Path, workbench: Workbench) -> list[Shown
         for number, (method, kind, rank, index) in enumerate(chosen, start=1):
             line.draw(f'{done.name}: drawing picture {number} of {len(chosen)}')
             case = done.cases[index]
-            picture = done.benchmark.picture(case, method, workbench)
+            picture = done.benchmark.picture(case, method, runner)
             beginning = safe_name(f'{done.name}-{method.name}-{kind}-{rank}')
             file = write_picture(folder, beginning, picture)
             words = record_words(done.records[method.name][index], ERROR_UNITS.get(done.name, ''))
@@ -136,12 +136,12 @@ def write_picture(folder: Path, beginning: str, picture: np.ndarray) -> str:
 
 
 def safe_name(text: str) -> str:
-    """Return a text as a part of a file name that is valid on every system and in every link."""
+    """Return a text as part of a file name that is valid on every system and in links."""
     return re.sub(r'[^a-z0-9-]+', '_', text.lower())
 
 
 def command(arguments: Sequence[str]) -> str:
-    """Return the command line; of a path, only the name, so that it gives nothing away."""
+    """Return the command line with only the last part of paths, so that it reveals nothing."""
 
     def named(argument: str) -> str:
         option, equals, value = argument.partition('=')

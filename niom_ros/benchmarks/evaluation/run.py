@@ -18,7 +18,7 @@ import cv2
 import torch
 
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
-from niom_ros.benchmarks.evaluation.method_runner import Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.records import Records
 from niom_ros.core.errors import UserError
@@ -39,7 +39,7 @@ class Task:
 
     @property
     def steps(self) -> int:
-        """Return how many measurements it is."""
+        """Return the number of measurements."""
         return sum(len(methods) for _, methods in self.work)
 
 
@@ -48,7 +48,7 @@ Measured = tuple[str, str, Record]
 
 
 def sample(cases: Sequence[Case], limit: int, seed: int) -> list[Case]:
-    """Return the cases of `limit` random pairs; a larger limit adds to the same ones."""
+    """Return the cases of `limit` random pairs; a larger limit keeps them and adds more."""
     pairs = list(dict.fromkeys(case.pair for case in cases))
     if not 0 < limit < len(pairs):
         return list(cases)
@@ -91,16 +91,16 @@ def tasks_of(
 
 
 def measured(tasks: Sequence[Task], jobs: int) -> Iterator[Measured]:
-    """Return measurements as they come, so that an interruption loses no more than one."""
+    """Yield measurements as they are made, so that an interruption loses at most one."""
     jobs = min(jobs, len(tasks))
     if jobs < 2:
-        bench = new_workbench(default_threads())
+        runner = new_runner(default_threads())
         for task in tasks:
-            yield from work_on(task, bench)
+            yield from work_on(task, runner)
         return
     context = multiprocessing.get_context('spawn')  # torch does not survive a fork
     waiting: Queue[Task | None] = context.Queue()
-    # Results that nobody reads any more must not keep this process from ending.
+    # Tasks that no worker takes any more must not keep this process from ending.
     waiting.cancel_join_thread()
     done: Queue[Measured | BaseException | None] = context.Queue()
     for item in (*tasks, *[None] * jobs):
@@ -121,7 +121,7 @@ def measured(tasks: Sequence[Task], jobs: int) -> Iterator[Measured]:
 def collected(
     done: 'Queue[Measured | BaseException | None]', workers: Sequence[BaseProcess]
 ) -> Iterator[Measured]:
-    """Return what the workers send until each has said that it is done."""
+    """Yield what the workers send until all of them are done."""
     working = len(workers)
     while working:
         try:
@@ -142,18 +142,18 @@ def collected(
 
 
 def work(waiting: 'Queue[Task | None]', done: 'Queue[Measured | BaseException | None]') -> None:
-    """Measure task after task, in a separate process."""
+    """Measure one task after another, in a separate process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process says when to stop
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         # One thread each: the processes share the cores already.
-        bench = new_workbench(threads=1)
+        runner = new_runner(threads=1)
         while (task := waiting.get()) is not None:
-            for item in work_on(task, bench):
+            for item in work_on(task, runner):
                 done.put(item)
         done.put(None)
     except BaseException as error:
-        # Some errors cannot be pickled; their text always can.
+        # Some errors cannot be pickled, but their text can.
         known = isinstance(error, UserError)
         done.put(UserError(str(error)) if known else RuntimeError(traceback.format_exc()))
 
@@ -166,23 +166,23 @@ def end_with_parent() -> None:
         os._exit(1)
 
 
-def work_on(task: Task, bench: Workbench) -> Iterator[Measured]:
+def work_on(task: Task, runner: MethodRunner) -> Iterator[Measured]:
     """Measure what a task asks for."""
     for case, methods in task.work:
         for method in methods:
-            record = task.benchmark.measure(case, method, bench)
+            record = task.benchmark.measure(case, method, runner)
             yield case.name, method.name, {**record, 'group': case.group, 'unit': case.unit}
 
 
-def new_workbench(threads: int) -> Workbench:
-    """Return a workbench for a process with this number of threads."""
+def new_runner(threads: int) -> MethodRunner:
+    """Set the number of threads of this process, and return a runner."""
     torch.set_num_threads(threads)
     cv2.setNumThreads(threads)
-    return Workbench()
+    return MethodRunner()
 
 
 def default_jobs(device: str) -> int:
-    """Return how many processes are quickest: one for each core, but one alone for a GPU."""
+    """Return the fastest number of processes: one per core, or a single one for a GPU."""
     if choose_device(device).type == 'cuda':
         return 1
     return max(1, min(os.cpu_count() or 1, MOST_JOBS))
@@ -192,7 +192,7 @@ class Progress:
     """Shows how far a benchmark is and how long it will still take."""
 
     def __init__(self, name: str, total: int, known: int) -> None:
-        """Take the number of all measurements, and of those that are known already."""
+        """Start with the number of all measurements, and of those that are known already."""
         self._name = name
         self._total = total
         self._known = known
@@ -224,7 +224,7 @@ class Progress:
         return f'{self._name} [{bar}] {finished} of {self._total}{left}'
 
     def clear(self) -> None:
-        """Remove the bar, so that the next line starts at the left."""
+        """Remove the bar, so that the next line starts in the first column."""
         self._line.clear()
 
 

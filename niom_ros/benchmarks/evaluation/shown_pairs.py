@@ -13,7 +13,7 @@ EACH = 2  # best pairs, and as many worst ones
 
 @dataclass(frozen=True)
 class Shown:
-    """A case that the report has a picture of."""
+    """A case that the report shows as a picture."""
 
     method: str
     kind: str  # best or worst
@@ -24,9 +24,9 @@ class Shown:
 
 
 def extremes(done: Finished, records: Sequence[Record]) -> tuple[list[int], list[int]]:
-    """Return which cases went best, best first, and which went worst, worst first.
+    """Return the best cases, best first, and the worst cases, worst first.
 
-    Each is of another pair, as far as there are enough.
+    They are of different pairs, if there are enough.
     """
     rated = [(done.benchmark.quality(record), index) for index, record in enumerate(records)]
     rated = [(quality, index) for quality, index in rated if not math.isnan(quality)]
@@ -39,7 +39,7 @@ def extremes(done: Finished, records: Sequence[Record]) -> tuple[list[int], list
 
 
 def of_different_pairs(order: Sequence[int], pairs: Sequence[str], count: int) -> list[int]:
-    """Return the first cases of an order, each of another pair as far as there are enough."""
+    """Return the first cases of an order, of different pairs if there are enough."""
     firsts: dict[str, int] = {}
     for index in order:
         firsts.setdefault(pairs[index], index)

@@ -34,15 +34,21 @@ class Plan:
     sizes: tuple[Size, ...] = SIZES
     rounds: int = 5  # of the comparison, of tracking and of the node
     fewer_rounds: int = 3  # of drawings and of growth
-    camera_seconds: float = 20.0  # for which a camera runs before the node
-    parts: tuple[str, ...] = ()  # none: all of them
+    camera_seconds: float = 20.0  # for which the node watches a camera
+    parts: tuple[str, ...] = ()  # empty: all
 
     def has(self, part: str) -> bool:
         """Return whether a part is measured."""
         return not self.parts or part in self.parts
 
 
-QUICK = Plan(SIZES[:1], 3, 1, 5.0, ('comparison', 'tracking', 'drawing', 'node'))
+QUICK = Plan(
+    sizes=SIZES[:1],
+    rounds=3,
+    fewer_rounds=1,
+    camera_seconds=5.0,
+    parts=('comparison', 'tracking', 'drawing', 'node'),
+)
 
 
 def bench(
@@ -52,7 +58,7 @@ def bench(
     json_file: Path | None = None,
     arguments: Sequence[str] = (),
 ) -> Findings:
-    """Measure each part of the plan, print it, and write what is known after each of them."""
+    """Measure each part of the plan and print it; after each part, write the results so far."""
     if json_file and not json_file.absolute().parent.is_dir():
         raise UserError(f'cannot write {json_file}: its folder does not exist')
     torch.set_num_threads(threads or default_threads())
@@ -71,7 +77,7 @@ def bench(
             print(f'{table}\n', flush=True)
         findings += part
         if json_file:
-            # After each one, so that a fault in a later one loses nothing.
+            # After each part, so that a failure in a later one loses nothing.
             content = as_json(findings, about, settings, plan, arguments)
             write_bytes(json_file, (json.dumps(content, indent=1) + '\n').encode())
     for key, reason in findings.left_out.items():
@@ -86,7 +92,7 @@ def parts(
     plan: Plan,
     progress: Callable[[str], None],
 ) -> list[Callable[[], Findings]]:
-    """Return what to do, one after the other."""
+    """Return the measurements to make, in order."""
     sizes, rounds, fewer = plan.sizes, plan.rounds, plan.fewer_rounds
     chosen: list[Callable[[], Findings]] = []
     if plan.has('comparison'):
@@ -111,7 +117,7 @@ def node_or_why_not(
     plan: Plan,
     progress: Callable[[str], None],
 ) -> Findings:
-    """Measure the node, or say why that is not possible."""
+    """Measure the node, or report why that is not possible."""
     try:
         from niom_ros.benchmarks.speed.node import measure_node
     except ImportError:
@@ -124,7 +130,7 @@ def node_or_why_not(
 
 
 def print_head(about: dict[str, Any], settings: Settings, plan: Plan) -> None:
-    """Say how everything is measured."""
+    """Print on what and how everything is measured."""
     versions = about['versions']
     print(
         f'{about["cpu"]}, {about["cores"]} cores, {about["threads"]} threads of torch, '
@@ -133,7 +139,7 @@ def print_head(about: dict[str, Any], settings: Settings, plan: Plan) -> None:
         f'torch {versions["torch"]}, kornia {versions["kornia"]}\n'
         f'{settings.extractor}+{settings.matcher}, {settings.max_keypoints} keypoints, '
         f'{settings.detector}, images of {", ".join(map(named, plan.sizes))}, '
-        f'rounds in turn after one to warm up: {plan.rounds}\n',
+        f'{plan.rounds} interleaved rounds after one to warm up\n',
         flush=True,
     )
     if busy := why_not_idle(about):
@@ -147,7 +153,7 @@ def as_json(
     plan: Plan,
     arguments: Sequence[str],
 ) -> dict[str, Any]:
-    """Return everything, the keys that answer a question first."""
+    """Return all results for the JSON file, the documented keys first."""
     values = findings.values
     return {
         **{key: values[key] for key in KEYS if key in values},

@@ -1,4 +1,4 @@
-"""The stream against itself without weights, the loop over pairs, and what others offer."""
+"""The stream with weights, compared with the same without, the loop over pairs, and peers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.benchmarks.speed.matcher_speedup import agreement, EagerMatcher
 from niom_ros.benchmarks.speed.pair_loop import PairLoop
 from niom_ros.benchmarks.speed.peers import load_peers, PEERS
-from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of, Spread
+from niom_ros.benchmarks.speed.timing import interleaved, Lap, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size, stage_names
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Settings
@@ -23,16 +23,16 @@ STREAM = 'stream without SEW'
 EAGER = 'published LightGlue on the same features'
 PAIRS = 'loop over pairs'
 COUNTED_FRAMES = 2
-DUEL = 2  # times as many rounds
+DUEL = 2  # times as many rounds for the two streams alone
 
 Laps = Mapping[str, Sequence[Lap[Attempt]]]
 
 
 class Comparison:
-    """All that find the demo photo, one way or another."""
+    """Everything that finds the demo photo, one way or another."""
 
     def __init__(self, matcher: Matcher, settings: Settings, store: ModelStore) -> None:
-        """Load the networks that the matcher does not have."""
+        """Load the networks that the matcher does not already have."""
         picture = example_photo(DEMO_PHOTO)
         self._box = Box.around(picture)
         self._reference = matcher.prepare(picture)
@@ -45,11 +45,11 @@ class Comparison:
     def at(
         self, size: Size, rounds: int, progress: Callable[[str], None] = lambda _: None
     ) -> Findings:
-        """Let them find it in images of a size, in turn.
+        """Time all of them on images of one size.
 
-        What weights add is less than what noise does to a few rounds among many tasks, of which
-        each leaves the caches in another state. So the stream with them and the one without run
-        more often, and alone: each then follows the other.
+        Weights add less time than a few rounds among many tasks vary, because each task leaves
+        the caches in another state. So the streams with and without weights also run on their
+        own, in more rounds: then each always follows the other.
         """
         views = demo_views(size, DUEL * rounds + 1)
         tasks: dict[str, Callable[[int], Attempt]] = {
@@ -64,12 +64,12 @@ class Comparison:
         def say(what: str) -> None:
             progress(f'{named(size)}: {what}')
 
-        laps = in_turn(tasks, rounds, progress=say)
-        alone = in_turn(duel, DUEL * rounds, progress=say)
-        return summed_up(laps, alone, views[1 : rounds + 1], self._box, size)
+        laps = interleaved(tasks, rounds, progress=say)
+        alone = interleaved(duel, DUEL * rounds, progress=say)
+        return summary(laps, alone, views[1 : rounds + 1], self._box, size)
 
     def reference_work(self, size: Size) -> Findings:
-        """Count what of the reference is computed again in each frame."""
+        """Count the work on the reference that is repeated in each frame."""
         return reference_work(self._with_sew, self._reference, demo_views(size, COUNTED_FRAMES))
 
 
@@ -81,9 +81,9 @@ def compare(
     rounds: int,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Findings:
-    """Measure everything that finds the demo photo, in turn, at each image size.
+    """Measure everything that finds the demo photo, at each image size.
 
-    The keys have the numbers of the first size, `by_size` those of all.
+    The keys hold the numbers of the first size, `by_size` those of all sizes.
     """
     comparison = Comparison(matcher, settings, store)
     findings = Findings(left_out=comparison.left_out)
@@ -93,18 +93,18 @@ def compare(
 
 
 def on(views: Sequence[View], find: Callable[[View], Attempt]) -> Callable[[int], Attempt]:
-    """Return a task that takes the view of the round."""
+    """Return a task that finds the photo in the view of its round."""
     return lambda number: find(views[number])
 
 
-def summed_up(laps: Laps, duel: Laps, views: Sequence[View], box: Box, size: Size) -> Findings:
+def summary(laps: Laps, duel: Laps, views: Sequence[View], box: Box, size: Size) -> Findings:
     """Return the keys and tables of one image size."""
     sew_overhead = Spread.of_ratios(seconds_of(duel[STREAM_SEW]), seconds_of(duel[STREAM]))
     pair_over_stream = Spread.of_ratios(seconds_of(laps[PAIRS]), seconds_of(laps[STREAM_SEW]))
     ours = [lap.result.stages['match'] for lap in laps[STREAM]]
     matcher_speedup = Spread.of_ratios(seconds_of(laps[EAGER]), ours)
     agreements = [
-        agreement(first.result.outcome.correspondences, second.result.outcome.correspondences)
+        agreement(first.result.match.correspondences, second.result.match.correspondences)
         for first, second in zip(laps[STREAM], laps[EAGER], strict=True)
     ]
     contestants = {
@@ -115,7 +115,7 @@ def summed_up(laps: Laps, duel: Laps, views: Sequence[View], box: Box, size: Siz
     }
     judged = {name: judgement(laps[name], views, box) for name in contestants}
     breakdown = {name: stages(laps[name]) for name in (STREAM_SEW, STREAM, PAIRS)}
-    weighted = [lap.result.outcome.weighting == 'sew' for lap in laps[STREAM_SEW]]
+    weighted = [lap.result.match.weighting == 'sew' for lap in laps[STREAM_SEW]]
     ratios = {
         'sew_overhead': sew_overhead,
         'pair_over_stream': pair_over_stream,
@@ -153,19 +153,19 @@ def summed_up(laps: Laps, duel: Laps, views: Sequence[View], box: Box, size: Siz
                 ('matcher agreement', str(Spread.of(agreements))),
             ],
         ),
-        peer_table(f'All that find the photo, {where}', contestants, laps, judged),
+        peer_table(f'Everything that finds the photo, {where}', contestants, laps, judged),
         stage_table(f'Stages in ms {where}', {name: laps[name] for name in breakdown}),
     )
     return Findings(values, tables)
 
 
 def frame_seconds(laps: Sequence[Lap[Attempt]]) -> list[float]:
-    """Return what each lap took without what is only about the reference."""
+    """Return the time of each lap without the work on the reference."""
     return [lap.seconds - lap.result.reference_seconds for lap in laps]
 
 
 def judgement(laps: Sequence[Lap[Attempt]], views: Sequence[View], box: Box) -> dict[str, Any]:
-    """Return what one contestant took, and whether it was right."""
+    """Return the time that one contestant took, and how often it was right."""
     right = [lap.result.is_right(view, box) for lap, view in zip(laps, views, strict=True)]
     whole, frame = seconds_of(laps), frame_seconds(laps)
     return {
@@ -177,7 +177,7 @@ def judgement(laps: Sequence[Lap[Attempt]], views: Sequence[View], box: Box) -> 
 
 
 def stages(laps: Sequence[Lap[Attempt]]) -> dict[str, Any]:
-    """Return what each stage took, and what is left of the whole."""
+    """Return the time of each stage, of the rest, and of the whole."""
     names = stage_names([lap.result for lap in laps])
     found = {name: spread(stage_seconds(laps, name)) for name in names}
     rest = [lap.seconds - sum(lap.result.stages.values()) for lap in laps]
@@ -185,15 +185,15 @@ def stages(laps: Sequence[Lap[Attempt]]) -> dict[str, Any]:
 
 
 def stage_seconds(laps: Sequence[Lap[Attempt]], name: str) -> list[float]:
-    """Return what a stage took in each lap; nothing where it was not needed."""
+    """Return the time of a stage in each lap; 0 where it did not run."""
     return [lap.result.stages.get(name, 0.0) for lap in laps]
 
 
 def stage_table(title: str, laps: Laps) -> Table:
-    """Return a table with a line for each stage, and a column for each way."""
-    everything = [lap.result for column in laps.values() for lap in column]
+    """Return a table with a row for each stage, and a column for each task."""
+    attempts = [lap.result for column in laps.values() for lap in column]
     rows = []
-    for name in stage_names(everything):
+    for name in stage_names(attempts):
         used = (any(name in lap.result.stages for lap in column) for column in laps.values())
         cells = (
             milliseconds(stage_seconds(column, name)) if there else '-'
@@ -207,7 +207,7 @@ def stage_table(title: str, laps: Laps) -> Table:
 def peer_table(
     title: str, contestants: Mapping[str, str], laps: Laps, judged: Mapping[str, Any]
 ) -> Table:
-    """Return a table with a line for each contestant."""
+    """Return a table with a row for each contestant."""
     rows = [
         (
             shown,

@@ -1,4 +1,4 @@
-"""Counts what of a reference is computed again while a stream runs: nothing should be."""
+"""Counts the work on a reference that is repeated while a stream runs: there should be none."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, ExitStack
@@ -18,17 +18,17 @@ Call = tuple[Any, ...]
 
 @contextmanager
 def calls_of(owner: type, name: str) -> Iterator[list[Call]]:
-    """Note the arguments of all calls of a method while the block runs."""
+    """Record the arguments of all calls of a method while the block runs."""
     original = owner.__dict__[name]
     of_class = isinstance(original, classmethod)
     method = original.__func__ if of_class else original
     calls: list[Call] = []
 
-    def noting(*arguments: Any, **options: Any) -> Any:
+    def recording(*arguments: Any, **options: Any) -> Any:
         calls.append(arguments)
         return method(*arguments, **options)
 
-    setattr(owner, name, classmethod(noting) if of_class else noting)
+    setattr(owner, name, classmethod(recording) if of_class else recording)
     try:
         yield calls
     finally:
@@ -36,10 +36,10 @@ def calls_of(owner: type, name: str) -> Iterator[list[Call]]:
 
 
 def reference_work(
-    stream: FullMatches, reference: PreparedReference, views: Sequence[View]
+    matches: FullMatches, reference: PreparedReference, views: Sequence[View]
 ) -> Findings:
-    """Count what is done in each frame beyond what the frame itself needs, after the first."""
-    stream.find(views[0])
+    """Count what is computed in each frame beyond what the frame itself needs."""
+    matches.find(views[0])
     frames = {id(view.image) for view in views}
     with ExitStack() as stack:
         watched = [
@@ -52,10 +52,10 @@ def reference_work(
                 (LightGlueMatcher, 'project'),
             )
         ]
-        attempts = [stream.find(view) for view in views]
+        attempts = [matches.find(view) for view in views]
     extractions, detections, maps, gathers, projections = watched
     own_maps = {id(seen.heat) for seen in reference.scene.objects}
-    seen_in_frames = sum(len(attempt.outcome.scene.objects) for attempt in attempts)
+    seen_in_frames = sum(len(attempt.match.scene.objects) for attempt in attempts)
     counts = {
         'extraction': sum(id(image) not in frames for _, image in extractions),
         'detection': sum(id(image) not in frames for _, image in detections),
@@ -65,7 +65,7 @@ def reference_work(
     }
     per_frame = {name: count / len(views) for name, count in counts.items()}
     table = Table(
-        f'What of the reference is computed again in each of {len(views)} frames',
+        f'Work on the reference repeated per frame, in {len(views)} frames',
         ('what', 'times'),
         [(name.replace('_', ' '), f'{count:g}') for name, count in per_frame.items()],
     )

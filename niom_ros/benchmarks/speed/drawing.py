@@ -1,10 +1,10 @@
-"""A drawing in a stream: the first frame, and those in which it is sought where it was."""
+"""A drawing in a stream: the first frame, and the next, searched only near the last position."""
 
 from collections.abc import Callable
 
 from niom_ros.benchmarks.speed.comparison import stage_table, stages
 from niom_ros.benchmarks.speed.findings import Findings
-from niom_ros.benchmarks.speed.timing import in_turn
+from niom_ros.benchmarks.speed.timing import interleaved
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.matcher import Matcher
@@ -26,19 +26,19 @@ class Sketching:
         self._prior: Prior | None = None
 
     def first(self, number: int) -> Attempt:
-        """Look for it without knowing anything."""
+        """Look for it without prior knowledge."""
         attempt = self._look_at(2 * number, None)
-        self._prior = Prior.of(self._reference, attempt.outcome)
+        self._prior = Prior.of(self._reference, attempt.match)
         return attempt
 
     def next(self, number: int) -> Attempt:
-        """Look for it where it was before."""
+        """Look for it near its last position."""
         return self._look_at(2 * number + 1, self._prior)
 
     def _look_at(self, number: int, prior: Prior | None) -> Attempt:
-        look = self._matcher.analyse(self._views[number].image)
-        (outcome,) = self._matcher.match_all([self._reference], look, prior=prior)
-        return Attempt(outcome, look.times.seconds(), look)
+        analysis = self._matcher.analyse(self._views[number].image)
+        (match,) = self._matcher.match_all([self._reference], analysis, prior=prior)
+        return Attempt(match, analysis.times.seconds(), analysis)
 
 
 def measure_drawing(
@@ -49,7 +49,7 @@ def measure_drawing(
 ) -> Findings:
     """Measure the first frame with a drawing, and the one after it."""
     sketching = Sketching(matcher, size, rounds)
-    laps = in_turn(
+    laps = interleaved(
         {FIRST: sketching.first, NEXT: sketching.next},
         rounds,
         progress=lambda what: progress(f'drawing: {what}'),
@@ -57,8 +57,7 @@ def measure_drawing(
     values = {
         name.replace(' ', '_'): {
             'stages': stages(column),
-            'found': sum(lap.result.outcome.verdict.status is Status.OK for lap in column)
-            / rounds,
+            'found': sum(lap.result.match.verdict.status is Status.OK for lap in column) / rounds,
         }
         for name, column in laps.items()
     }

@@ -1,4 +1,4 @@
-"""What a part of the bench found out: numbers for programs, tables for people."""
+"""The results of one part of `niom bench`: numbers for programs, tables for people."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -6,28 +6,28 @@ from typing import Any
 
 from niom_ros.benchmarks.speed.timing import Spread
 
-# The keys of the JSON file that answer a question, and what each of them tells.
+# The documented keys of the JSON file, and what each means.
 KEYS = {
     'sew_overhead': 'how many times longer a frame takes with weights than without',
     'pair_over_stream': 'how many times longer the loop over pairs takes than the stream',
     'full_over_tracked': 'how many times longer a full match takes than a tracked frame',
     'node_overhead': 'how many times longer the node takes for a frame than the library',
     'matcher_speedup': 'how many times longer the published LightGlue takes than ours',
-    'peers': 'what others take for a pair and for a frame, and whether they are right',
-    'reference_work_per_frame': 'how often something of the reference is computed again',
+    'peers': 'how long other methods take per pair and per frame, and how often they are right',
+    'reference_work_per_frame': 'how often work on the reference is repeated in each frame',
 }
 
 
 @dataclass(frozen=True)
 class Table:
-    """Something to print."""
+    """A table to print."""
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
     def __str__(self) -> str:
-        """Write it with columns below each other."""
+        """Write it with aligned columns."""
         lines = [self.head, *self.rows]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         shown = (
@@ -41,12 +41,12 @@ class Table:
 class Findings:
     """What was measured in one part."""
 
-    values: dict[str, Any] = field(default_factory=dict)  # as JSON has it
+    values: dict[str, Any] = field(default_factory=dict)  # ready for JSON
     tables: tuple[Table, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)  # what could not be measured, and why
 
     def __add__(self, other: 'Findings') -> 'Findings':
-        """Return all that both found out."""
+        """Return the findings of both."""
         return Findings(
             merged(self.values, other.values),
             self.tables + other.tables,
@@ -55,7 +55,7 @@ class Findings:
 
 
 def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of both; the first has the say where both have a number."""
+    """Return the entries of both; where both have a number, the first one counts."""
     result = dict(first)
     for key, value in second.items():
         if isinstance(value, dict) and isinstance(result.get(key), dict):
@@ -66,7 +66,7 @@ def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Return median, quartiles and count of some numbers, as JSON has them."""
+    """Return median, quartiles and count of some numbers, ready for JSON."""
     return asdict(Spread.of(values))
 
 

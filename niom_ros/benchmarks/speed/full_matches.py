@@ -1,4 +1,4 @@
-"""A reference that was prepared once, matched in full with one frame after the other."""
+"""A reference that is prepared once, and matched in full with one frame after another."""
 
 from niom_ros.benchmarks.speed.views import Attempt
 from niom_ros.core.settings import Options, Weighting
@@ -14,7 +14,7 @@ class FullMatches:
     """Finds a reference in frames by full matches alone: nothing is tracked."""
 
     def __init__(self, matcher: Matcher, reference: PreparedReference, weighting: str) -> None:
-        """Take the reference and a kind of weighting."""
+        """Store the reference and the kind of weighting."""
         self._matcher = matcher
         self._reference = reference
         self._options = Options(weighting=Weighting(kind=weighting))
@@ -25,13 +25,13 @@ class FullMatches:
         return self._find(view, None)
 
     def find_near(self, view: View) -> Attempt:
-        """Find it in a frame in which it was followed to where it truly is."""
+        """Find it in a frame as if tracking had followed it to its true position."""
         approach = Approach(Points.name, self._options.weighting.kind)
         prior = Prior(self._reference, approach, view.picture_to_image, followed=True)
         return self._find(view, prior)
 
     def _find(self, view: View, prior: Prior | None) -> Attempt:
-        look = self._matcher.analyse(view.image)
-        (outcome,) = self._matcher.match_all([self._reference], look, self._options, prior)
-        self.last = Attempt(outcome, look.times.seconds(), look)
+        analysis = self._matcher.analyse(view.image)
+        (match,) = self._matcher.match_all([self._reference], analysis, self._options, prior)
+        self.last = Attempt(match, analysis.times.seconds(), analysis)
         return self.last

@@ -8,7 +8,7 @@ import numpy as np
 
 from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
 from niom_ros.benchmarks.speed.full_matches import FullMatches
-from niom_ros.benchmarks.speed.timing import in_turn, Lap, seconds_of
+from niom_ros.benchmarks.speed.timing import interleaved, Lap, seconds_of
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, Size
 from niom_ros.core.settings import Options, Settings, Weighting
 from niom_ros.matching.matcher import Matcher
@@ -49,16 +49,16 @@ def by_keypoints(
     """Find the demo photo with fewer and with more keypoints."""
     views, photo = demo_views(size, rounds + 1), example_photo(DEMO_PHOTO)
 
-    def stream(count: int) -> Callable[[int], Attempt]:
+    def find_with(count: int) -> Callable[[int], Attempt]:
         matcher = Matcher(replace(settings, max_keypoints=count), store)
-        found = FullMatches(matcher, matcher.prepare(photo), 'sew')
-        return lambda number: found.find(views[number])
+        matches = FullMatches(matcher, matcher.prepare(photo), 'sew')
+        return lambda number: matches.find(views[number])
 
-    tasks = {f'{count} keypoints': stream(count) for count in counts}
-    laps = in_turn(tasks, rounds, progress=progress)
+    tasks = {f'{count} keypoints': find_with(count) for count in counts}
+    laps = interleaved(tasks, rounds, progress=progress)
     values, rows = {}, []
     for count, column in zip(counts, laps.values(), strict=True):
-        used = [lap.result.outcome.image_keypoints for lap in column]
+        used = [lap.result.match.image_keypoints for lap in column]
         match = [lap.result.stages['match'] for lap in column]
         values[str(count)] = {
             'keypoints_of_image': spread(used),
@@ -89,7 +89,7 @@ def by_references(
         )
 
     tasks = {f'{count} references': all_of(references[:count]) for count in counts}
-    return grown('references', counts, in_turn(tasks, rounds, progress=progress), rounds)
+    return grown('references', counts, interleaved(tasks, rounds, progress=progress), rounds)
 
 
 def by_objects(
@@ -101,7 +101,7 @@ def by_objects(
     progress: Callable[[str], None],
     grids: Mapping[int, tuple[int, int]] = CUPS,
 ) -> Findings:
-    """Detect several cups and their heat: in closed form as ours, and by autograd."""
+    """Detect several cups and their heat maps: in closed form, as ours, and by autograd."""
     gradients = Matcher(replace(settings, cam='gradcam'), store)
     images = {count: cups(size, *grid) for count, grid in grids.items()}
     seen = [len(matcher.analyse(image).scene.objects) for image in images.values()]
@@ -115,7 +115,7 @@ def by_objects(
         for count, image in images.items()
         for name, by in ways.items()
     }
-    laps = in_turn(tasks, rounds, progress=progress)
+    laps = interleaved(tasks, rounds, progress=progress)
     findings = Findings()
     for name in ways:
         of_way = {f'{count} cups': laps[f'{count} cups, {name}'] for count in images}
@@ -126,7 +126,7 @@ def by_objects(
 def grown(
     name: str, counts: Sequence[int], laps: Mapping[str, Sequence[Lap[None]]], rounds: int
 ) -> Findings:
-    """Return what frames took with a growing number of something."""
+    """Return the time per frame for a growing number of something."""
     together = list(zip(laps.items(), counts, strict=True))
     values = {
         task: {'count': count, 'seconds': spread(seconds_of(column))}
@@ -141,14 +141,14 @@ def grown(
 
 
 def eight_photos() -> list[np.ndarray]:
-    """Return the demo photo and its seven mirrored and turned versions."""
+    """Return the demo photo and its seven mirrored and rotated versions."""
     photo = example_photo(DEMO_PHOTO)
     sides = photo, np.fliplr(photo)
     return [np.ascontiguousarray(np.rot90(side, turn)) for turn in range(4) for side in sides]
 
 
 def cups(size: Size, columns: int, rows: int) -> np.ndarray:
-    """Return an image of several cups, each in a part of its own."""
+    """Return an image of several cups, arranged in a grid."""
     width, height = size
     part = cv2.resize(
         example_photo(DEMO_PHOTO),
@@ -159,4 +159,4 @@ def cups(size: Size, columns: int, rows: int) -> np.ndarray:
 
 
 def ignore(_: object) -> None:
-    """Forget a result, so that its memory is free for the next."""
+    """Drop a result, so that its memory is free for the next one."""

@@ -1,4 +1,4 @@
-"""On what was measured."""
+"""The machine that was measured on."""
 
 import os
 from pathlib import Path
@@ -10,11 +10,11 @@ import torch
 from niom_ros.benchmarks.versions import versions
 from niom_ros.core.settings import choose_device, Settings
 
-BUSY = 0.5  # processes of others that want to run, for each core
+BUSY = 0.5  # load per core before the start, above which the machine counts as busy
 
 
 def machine(settings: Settings) -> dict[str, Any]:
-    """Return what times depend on, as JSON has it."""
+    """Return what times depend on, ready for JSON."""
     return {
         'cpu': cpu_model(),
         'cores': len(os.sched_getaffinity(0)),
@@ -27,7 +27,7 @@ def machine(settings: Settings) -> dict[str, Any]:
 
 
 def cpu_model() -> str:
-    """Return the name of the processor, as Linux knows it."""
+    """Return the name of the processor, as Linux reports it."""
     try:
         lines = Path('/proc/cpuinfo').read_text().splitlines()
     except OSError:
@@ -37,7 +37,7 @@ def cpu_model() -> str:
 
 
 def why_not_idle(about: dict[str, Any]) -> str:
-    """Say that others use the machine as well, '' if hardly anybody does."""
+    """Return a warning if other programs use the machine too, else ''."""
     load, cores = about['load_before'], about['cores']
     if load <= BUSY * cores:
         return ''

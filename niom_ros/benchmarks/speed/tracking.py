@@ -1,4 +1,4 @@
-"""What a frame costs in which the reference is only followed, against a full match."""
+"""What a tracked frame costs, compared with a full match."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -9,7 +9,7 @@ import numpy as np
 
 from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
 from niom_ros.benchmarks.speed.full_matches import FullMatches
-from niom_ros.benchmarks.speed.timing import in_turn, seconds_of, Spread
+from niom_ros.benchmarks.speed.timing import interleaved, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import demo_views, named, Size
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, StreamOptions, Weighting
@@ -25,7 +25,7 @@ FAR, GUIDED = 'full match from afar', 'the same guided by the track'
 
 
 class Following:
-    """A photo that a full match found, and is tracked from then on."""
+    """A photo that a full match finds once, and that is tracked from then on."""
 
     def __init__(self, matcher: Matcher, views: list[View], picture: np.ndarray) -> None:
         """Find it in the first view."""
@@ -46,7 +46,7 @@ class Following:
             self._answers.append((view, None if answer is None else answer.reference_to_image))
 
     def errors(self) -> list[float]:
-        """Return how far the corners are off, in pixels, where it was not lost."""
+        """Return the corner error in pixels of each frame in which it was not lost."""
         return [
             corner_error(found, view.picture_to_image, self._box)
             for view, found in self._answers
@@ -59,12 +59,12 @@ class Following:
 
 
 def frames_of(number: int) -> range:
-    """Return the frames of a round, from 1 on: in frame 0 the photo is found."""
+    """Return the frames of a round; they start at 1, because the photo is found in frame 0."""
     return range(1 + FOLLOWED * number, 1 + FOLLOWED * (number + 1))
 
 
 def from_afar(view: View) -> View:
-    """Return a view from twice as far: the same, half as large."""
+    """Return a view from twice as far away: the same image at half the size."""
     height, width = view.image.shape[:2]
     halved = np.array([[0.5, 0, width / 4], [0, 0.5, height / 4], [0, 0, 1]])
     image = cv2.warpPerspective(
@@ -92,7 +92,7 @@ def measure_tracking(
         FAR: lambda number: matches.find(from_afar(views[frames_of(number)[-1]])),
         GUIDED: lambda number: matches.find_near(from_afar(views[frames_of(number)[-1]])),
     }
-    laps = in_turn(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
+    laps = interleaved(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
     full, far, guided = (seconds_of(laps[name]) for name in (FULL, FAR, GUIDED))
     tracked = [seconds / FOLLOWED for seconds in seconds_of(laps[TRACKED])]
     errors = following.errors()

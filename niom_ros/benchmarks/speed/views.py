@@ -1,4 +1,4 @@
-"""What everything is measured on: views of the demo photo, whose truth is known."""
+"""What everything is measured on: views of the demo photo with known ground truth."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from niom_ros.simulation.virtual_scene import (
     VirtualScene,
 )
 
-BEGINNING = 8.0  # seconds of the virtual camera's way
+BEGINNING = 8.0  # time of the first view on the path of the virtual camera, in seconds
 STEP = 0.4  # seconds from one view to the next
 RIGHT_WITHIN = 5.0  # pixels, mean of the corners
-OF_REFERENCE = ' of reference'  # how the name of a stage ends that a stream does not have
+OF_REFERENCE = ' of reference'  # suffix of stages that a stream does not repeat
 
 Size = tuple[int, int]
 """Width and height in pixels."""
@@ -37,52 +37,52 @@ def demo_scene(size: Size) -> VirtualScene:
 
 
 def demo_views(size: Size, count: int, step: float = STEP) -> list[View]:
-    """Return what that camera sees, one view after the other."""
+    """Return what that camera sees, one view after another."""
     scene = demo_scene(size)
     return [scene.view(BEGINNING + step * number, number) for number in range(count)]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What somebody made of a view, and what each stage of that took."""
+    """The result of matching a view, and the time of each stage."""
 
-    outcome: Match
+    match: Match
     stages: dict[str, float]  # seconds
-    look: ImageAnalysis | None = None  # what our networks saw
+    analysis: ImageAnalysis | None = None  # what our networks saw; None for peers
 
     def is_right(self, view: View, reference_box: Box) -> bool:
-        """Return whether the reference was found where it truly is."""
-        found = self.outcome.verdict.reference_to_image
+        """Return whether the reference was found at its true position."""
+        found = self.match.verdict.reference_to_image
         if found is None:
             return False
         return corner_error(found, view.picture_to_image, reference_box) <= RIGHT_WITHIN
 
     @property
     def reference_seconds(self) -> float:
-        """Return what was spent on the reference alone: in a stream, nothing."""
+        """Return the time spent on the reference alone: none in a stream."""
         return sum(s for stage, s in self.stages.items() if stage.endswith(OF_REFERENCE))
 
     @property
     def inliers(self) -> int:
-        """Return how many matches agree."""
-        return int(self.outcome.verdict.inliers.sum())
+        """Return the number of inliers."""
+        return int(self.match.verdict.inliers.sum())
 
 
 class Stopwatch:
-    """Notes what one stage after the other takes."""
+    """Measures the time of consecutive stages."""
 
     def __init__(self) -> None:
-        """Start."""
+        """Start the first stage."""
         self.seconds: dict[str, float] = {}
         self._last = time.perf_counter()
 
     def done(self, stage: str) -> None:
-        """Note that a stage came to its end, and that the next one begins."""
+        """Record the end of a stage, which is the start of the next."""
         now = time.perf_counter()
         self.seconds[stage] = now - self._last
         self._last = now
 
 
 def stage_names(attempts: Sequence[Attempt]) -> list[str]:
-    """Return the stages of some attempts, in their order."""
+    """Return the names of all stages of some attempts, in order."""
     return list(dict.fromkeys(name for attempt in attempts for name in attempt.stages))

@@ -1,4 +1,4 @@
-"""Which plots the report has, and what they show."""
+"""Which plots the report contains, and what they show."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def metric_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
 
 
 def corruption_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
-    """Draw what each kind of damage costs, if there are metrics for each."""
+    """Draw what each kind of corruption costs, if there are metrics for each."""
     found = []
     for sides, words in (('both', 'both pictures damaged'), ('one', 'one picture damaged')):
         beginning = f'auc_20_{sides}_'

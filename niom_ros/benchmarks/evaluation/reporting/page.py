@@ -29,7 +29,7 @@ TEMPLATES = Path(__file__).parent.parent / 'templates'
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """The outcome of a benchmark in one line."""
+    """The result of a benchmark in one line."""
 
     benchmark: str
     pairs: int
@@ -87,7 +87,7 @@ def report_page(
 
 
 def what_was_run(finished: Sequence[Finished]) -> dict[str, str]:
-    """Return what one must know to get the same numbers again."""
+    """Return what one needs to know to reproduce the numbers."""
     results = [done.result for done in finished]
     versions = {name: what for result in results for name, what in result['versions'].items()}
     data = dict.fromkeys(Path(result['data']).name for result in results)
@@ -110,7 +110,7 @@ def counted(done: Finished) -> str:
 
 
 def summary_row(done: Finished) -> SummaryRow:
-    """Return the outcome of a benchmark in one line."""
+    """Return the result of a benchmark in one line."""
     metric = done.benchmark.main_metric
     best = best_methods(done, metric)
     all_alike = len(best) == len(done.metrics) > 1
@@ -126,7 +126,7 @@ def summary_row(done: Finished) -> SummaryRow:
 
 
 def without_place(text: str, folders: Sequence[Path]) -> str:
-    """Return a text without the places of folders on this machine, which are nobody's business."""
+    """Return a text without the paths of folders on this machine, which are private."""
     for folder in folders:
         if folder.is_absolute():
             text = text.replace(str(folder), folder.name)

@@ -86,7 +86,7 @@ class Style:
 
     @property
     def colour(self) -> str:
-        """Return the stand-in of a colour."""
+        """Return the placeholder of a colour."""
         return SERIES[self.number % len(SERIES)]
 
     @property
@@ -125,7 +125,7 @@ class Line:
     name: str
     style: Style
     points: Sequence[tuple[float, float]]
-    own: tuple[float, float] | None = None  # where the method itself stands
+    own: tuple[float, float] | None = None  # at the method's own threshold
     steps: bool = False  # whether it jumps at the points
 
 

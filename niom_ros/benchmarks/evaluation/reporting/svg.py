@@ -1,4 +1,4 @@
-"""Figures of matplotlib as SVG inside of a page, which gives them their colours."""
+"""Figures of matplotlib as inline SVG, coloured by the page that contains them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,8 +15,8 @@ UNITS_PER_INCH = 72  # of matplotlib's SVG
 SVG = '{http://www.w3.org/2000/svg}'
 LINK = '{http://www.w3.org/1999/xlink}href'
 
-# matplotlib knows no CSS variables. It draws with stand-ins, which become variables of the page,
-# so that a plot is readable on light and dark pages and on paper.
+# matplotlib does not support CSS variables. It draws with placeholder colours, which are replaced
+# by variables of the page, so that a plot is readable on light and dark pages and on paper.
 INK, SOFT, LINE, PAPER = '#010101', '#010102', '#010103', '#010104'
 SERIES = tuple(f'#0101{number:02x}' for number in range(16, 24))
 VARIABLES = {
@@ -32,7 +32,7 @@ VARIABLES = {
 def own_settings(settings: Mapping[Any, Any]) -> Iterator[None]:
     """Draw with matplotlib's defaults and these settings, whatever the user's matplotlibrc says.
 
-    Names come from data: a dollar sign in one is not the beginning of a formula.
+    Names come from data: a dollar sign in them does not start a formula.
     """
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
@@ -69,8 +69,8 @@ def inline_svg(
             whole = SubElement(shape, 'title')
             whole.text, whole.tail, shape.text = full_name, shape.text, None
     html = ElementTree.tostring(svg, encoding='unicode', method='html')
-    for stand_in, variable in VARIABLES.items():
-        html = html.replace(f': {stand_in}', f': {variable}')
+    for placeholder, variable in VARIABLES.items():
+        html = html.replace(f': {placeholder}', f': {variable}')
     return Markup(html)
 
 

@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers below heads."""
+    """Rows of numbers below the heads of their columns."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -66,7 +66,7 @@ def column(done: Finished, metric: str) -> Column:
 
 
 def explanations(done: Finished) -> list[tuple[str, str]]:
-    """Say of the main metrics what each is, and whether more or less of it is better."""
+    """Explain the main metrics: what each is, and whether more or less of it is better."""
     known = [done.meaning(name) for name in done.main_metrics()]
     return [
         (one.label, '; '.join(filter(None, (one.words or 'no explanation', one.direction))) + '.')
@@ -85,7 +85,7 @@ def number_cell(metrics: Metrics, name: str, tag: str = '', signed: bool = False
 
 
 def difference_table(done: Finished) -> Table:
-    """Return by how much methods differ, and whether that is more than chance."""
+    """Return by how much methods differ, and whether that is more than chance explains."""
     differences: dict[str, Metrics] = done.result['differences']
     names = [name for name in done.main_metrics() if done.meaning(name).better != NEITHER]
     names.sort(key=lambda name: name != done.benchmark.main_metric)

@@ -1,6 +1,6 @@
-"""abstain: pictures that have nothing to do with each other, so that nothing should be claimed.
+"""abstain: unrelated pictures, in which nothing should be found.
 
-What such caution costs is measured as well, on the true pairs of homography and sketch.
+What this caution costs is measured too, on the true pairs of homography and sketch.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from niom_ros.benchmarks.evaluation.answers import (
     wrong_share,
 )
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
@@ -59,21 +59,21 @@ IKEA_SUBJECTS = {
 }
 # Only for these photos is it known whether they show a dog, a horse or a person.
 LISTED = (VOC, CARTUCHO)
-# Of a hash. With this byte both halves get about as many pairs of each group; with others, all but
-# two or three of the few flat scenes are in one half.
+# Of a hash. With this byte both halves get about the same number of pairs of each group; with
+# others, almost all of the few flat scenes are in one half.
 SPLIT_BYTE = 2
 
 
 @dataclass(frozen=True)
-class Shown:
+class DatasetPicture:
     """A picture of a data set, and what is known about it."""
 
     name: str  # of the picture: a drawing has the one of the photo that it was drawn from
     path: Path
     place: str  # pictures of one place are related
-    subjects: frozenset[str]  # so are those of one kind of object
+    subjects: frozenset[str]  # pictures that share a kind of object are related too
 
-    def related(self, other: 'Shown') -> bool:
+    def related(self, other: 'DatasetPicture') -> bool:
         """Return whether finding one of them in the other may be right."""
         return self.place == other.place or bool(self.subjects & other.subjects)
 
@@ -96,9 +96,9 @@ class TrueCase(Case):
 class AbstainBenchmark(Benchmark):
     """Measures how often a method claims to find what is not there.
 
-    Related are: all photos of cartucho85, which show one flat; BSDS photos of one series, which
-    share the number up to its last three digits; and pictures of which it is known that they show
-    the same kind of object.
+    Pictures are related if both are of cartucho85, which shows a single apartment; if both are
+    of one BSDS series, with numbers that differ only in the last three digits; or if they are
+    known to show the same kind of object.
     """
 
     name = 'abstain'
@@ -111,7 +111,7 @@ class AbstainBenchmark(Benchmark):
         """Return 900 unrelated pairs, a third with a drawing as reference, and all true pairs."""
         photos = find_photos(self.data)
         drawings = find_drawings(self.data)
-        # Photos of one flat would repeat the same reference.
+        # Photos of a single apartment would repeat the same reference.
         references = {name: shown for name, shown in photos.items() if name != CARTUCHO}
         chance = random.Random(self.seed)
         for group, known, count in (
@@ -120,7 +120,14 @@ class AbstainBenchmark(Benchmark):
         ):
             for reference, image in draw_pairs(known, photos, count, chance):
                 name = f'{group}/{reference.name}-{image.name}'
-                yield UnrelatedCase(name, name, reference.place, group, reference.path, image.path)
+                yield UnrelatedCase(
+                    name=name,
+                    pair=name,
+                    unit=reference.place,
+                    group=group,
+                    reference=reference.path,
+                    image=image.path,
+                )
         for flat in HomographyBenchmark(self.data, self.seed).find_cases():
             yield true_case(TRUE_HOMOGRAPHY, f'homography/{flat.unit}', flat)
         for drawn in SketchBenchmark(self.data, self.seed).find_cases():
@@ -138,17 +145,17 @@ class AbstainBenchmark(Benchmark):
         return *homography.pictures(case.origin), np.array(case.origin.reference_to_image)
 
     def measure(
-        self, case: UnrelatedCase | TrueCase, method: Method, workbench: Workbench
+        self, case: UnrelatedCase | TrueCase, method: Method, runner: MethodRunner
     ) -> Record:
         """Record what is claimed, and whether it can be true."""
         reference, image, truth = self.pictures(case)
-        return answer_record(workbench.match(method, reference, image), reference, truth)
+        return answer_record(runner.match(method, reference, image), reference, truth)
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
         """Return the shares of wrong claims and of right ones.
 
-        The upper bound takes the pairs for independent; the interval of the bootstrap does not,
-        but cannot tell 0 of 450 from 0 of 5.
+        The upper bound assumes that pairs are independent; the bootstrap interval does not, but
+        cannot distinguish 0 of 450 from 0 of 5.
         """
         photo, drawing, flat, sketch = (
             of_group(records, group)
@@ -183,10 +190,10 @@ class AbstainBenchmark(Benchmark):
         return 0.0 if record['group'].startswith('true/') else 1 - float(record['confidence'])
 
     def picture(
-        self, case: UnrelatedCase | TrueCase, method: Method, workbench: Workbench
+        self, case: UnrelatedCase | TrueCase, method: Method, runner: MethodRunner
     ) -> np.ndarray:
         """Draw the matches and what was claimed."""
-        return draw_answer(method, workbench, *self.pictures(case))
+        return draw_answer(method, runner, *self.pictures(case))
 
 
 def found(record: Record) -> bool:
@@ -205,9 +212,9 @@ def claimed(records: Iterable[Record]) -> float:
 
 
 def in_first_half(unit: str) -> bool:
-    """Return the half that a reference belongs to: limits are chosen on one, tested on the other.
+    """Return whether a reference is in the half that limits are fitted on, not tested on.
 
-    It depends on nothing but the reference, so that none is in both halves, whatever the seed.
+    It depends only on the reference, so that none is ever in both halves, whatever the seed.
     """
     return hashlib.sha256(unit.encode()).digest()[SPLIT_BYTE] < 128
 
@@ -224,7 +231,7 @@ def halves(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
 def true_case(group: str, unit: str, origin: HomographyCase | SketchCase) -> TrueCase:
     """Return a case of another benchmark as one of this benchmark."""
     name = f'{group}/{origin.name}'
-    return TrueCase(name, name, unit, group, origin)
+    return TrueCase(name=name, pair=name, unit=unit, group=group, origin=origin)
 
 
 def as_picture(path: Path) -> Picture:
@@ -235,38 +242,42 @@ def as_picture(path: Path) -> Picture:
 # Which pictures there are
 
 
-def find_photos(data: Path) -> dict[str, list[Shown]]:
-    """Return the photos of each data set that is there."""
+def find_photos(data: Path) -> dict[str, list[DatasetPicture]]:
+    """Return the photos of each data set that exists."""
     sets = {
         VOC: [
-            shown(path.with_suffix('.jpg'), 'voc100', subjects=labels_of(read_voc(path)))
+            dataset_picture(path.with_suffix('.jpg'), 'voc100', subjects=labels_of(read_voc(path)))
             for path in sorted((data / VOC).glob('*.xml'))
         ],
         CARTUCHO: [
-            shown(path.with_suffix('.jpg'), 'cartucho85', 'cartucho85', read_labels(path))
+            dataset_picture(
+                path.with_suffix('.jpg'), 'cartucho85', 'cartucho85', read_labels(path)
+            )
             for path in sorted((data / CARTUCHO).glob('*.txt'))
         ],
         IMAGENET: [
             # n01514859_hen.JPEG
-            shown(path, 'imagenet', subjects=frozenset({path.stem.partition('_')[2]}))
+            dataset_picture(path, 'imagenet', subjects=frozenset({path.stem.partition('_')[2]}))
             for path in sorted((data / IMAGENET).glob('*.JPEG'))
         ],
         BSDS: [
-            shown(path, 'bsds', series_of(path)) for path in sorted((data / BSDS).glob('*.jpg'))
+            dataset_picture(path, 'bsds', series_of(path))
+            for path in sorted((data / BSDS).glob('*.jpg'))
         ],
     }
     return only_files(sets)
 
 
-def find_drawings(data: Path) -> dict[str, list[Shown]]:
-    """Return the drawings of each data set that is there."""
+def find_drawings(data: Path) -> dict[str, list[DatasetPicture]]:
+    """Return the drawings of each data set that exists."""
     pages = sorted((data / IKEA).glob('*/*/step_*/*.png'))
     sets = {
         BSDS: [
-            shown(path, 'bsds', series_of(path)) for path in sorted((data / BSDS).glob('*.mat'))
+            dataset_picture(path, 'bsds', series_of(path))
+            for path in sorted((data / BSDS).glob('*.mat'))
         ],
         IKEA: [
-            Shown(
+            DatasetPicture(
                 f'ikea/{path.parent.relative_to(data / IKEA).as_posix()}/{path.stem}',
                 path,
                 f'ikea/{path.relative_to(data / IKEA).parts[1]}',
@@ -275,22 +286,24 @@ def find_drawings(data: Path) -> dict[str, list[Shown]]:
             for path in pages
         ],
         PACS: [
-            shown(path, f'pacs/{path.parent.name}', subjects=frozenset({path.parent.name}))
+            dataset_picture(
+                path, f'pacs/{path.parent.name}', subjects=frozenset({path.parent.name})
+            )
             for path in sorted((data / PACS).glob('sketch/*/*.png'))
         ],
     }
     return only_files(sets)
 
 
-def shown(
+def dataset_picture(
     path: Path, data_set: str, place: str = '', subjects: frozenset[str] = frozenset()
-) -> Shown:
+) -> DatasetPicture:
     """Return a picture; by default it is the only one of its place."""
     name = f'{data_set}/{path.stem}'
-    return Shown(name, path, place or name, subjects)
+    return DatasetPicture(name, path, place or name, subjects)
 
 
-def only_files(sets: dict[str, list[Shown]]) -> dict[str, list[Shown]]:
+def only_files(sets: dict[str, list[DatasetPicture]]) -> dict[str, list[DatasetPicture]]:
     """Leave out lists without a photo, and sets without any picture."""
     present = {
         name: [picture for picture in pictures if picture.path.is_file()]
@@ -303,18 +316,18 @@ def only_files(sets: dict[str, list[Shown]]) -> dict[str, list[Shown]]:
 
 
 def draw_pairs(
-    references: dict[str, list[Shown]],
-    photos: dict[str, list[Shown]],
+    references: dict[str, list[DatasetPicture]],
+    photos: dict[str, list[DatasetPicture]],
     count: int,
     chance: random.Random,
-) -> list[tuple[Shown, Shown]]:
-    """Draw unrelated pairs of a reference and a photo, at most as many as asked for.
+) -> list[tuple[DatasetPicture, DatasetPicture]]:
+    """Draw up to `count` unrelated pairs of a reference and a photo at random.
 
-    The sets take turns, and so do the references of a set, so that none dominates. No two
-    pictures meet twice.
+    Data sets are used round-robin, and so are the references of a set, so that none dominates.
+    No pair occurs twice.
     """
     turns = {name: chance.sample(pictures, len(pictures)) for name, pictures in references.items()}
-    chosen: list[tuple[Shown, Shown]] = []
+    chosen: list[tuple[DatasetPicture, DatasetPicture]] = []
     met: set[frozenset[Path]] = set()
     while any(turns.values()):
         for name, waiting in turns.items():
@@ -333,11 +346,11 @@ def draw_pairs(
 
 def draw_image(
     reference_set: str,
-    reference: Shown,
-    photos: dict[str, list[Shown]],
+    reference: DatasetPicture,
+    photos: dict[str, list[DatasetPicture]],
     met: set[frozenset[Path]],
     chance: random.Random,
-) -> Shown | None:
+) -> DatasetPicture | None:
     """Draw a photo that is unrelated to a reference and was not paired with it yet."""
     sets = [name for name in photos if reference_set != PACS or name in LISTED]
     for name in chance.sample(sets, len(sets)):

@@ -1,7 +1,7 @@
-"""Films in which a reference is followed the way the node does it, but always at the same speed.
+"""Films through which a reference is tracked as in the node, but always at the same speed.
 
-How long a full match takes decides how long a track runs without being corrected. On each machine
-it would be another time, so here it is a fixed one.
+The time of a full match decides how long a track runs without correction. It would differ between
+machines, so here it is fixed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,15 +23,15 @@ from niom_ros.stream.answers import Answer
 from niom_ros.stream.stream import Frame, Stream
 
 FRAME_RATE = 30.0  # Hz, of the virtual camera
-MATCH_SECONDS = 1.5  # that a full match takes
-SLIDE_SECONDS = 0.3  # in which a cover comes, and in which it goes
+MATCH_SECONDS = 1.5  # duration of a full match
+SLIDE_SECONDS = 0.3  # that a cover takes to slide in, and to slide out
 
 
-class Sight(Enum):
+class Visibility(Enum):
     """How much of the reference a frame shows."""
 
     ALL = 'all'
-    PART = 'part'  # it may be followed or not, only not wrongly
+    PART = 'part'  # both tracked and lost count as right, but not a wrong position
     NOTHING = 'nothing'
 
 
@@ -43,24 +43,24 @@ class Shot:
     stamp: float  # seconds
     image: np.ndarray  # RGB
     truth: np.ndarray | None = None  # 3 x 3, from the reference to the image; None: not known
-    sight: Sight = Sight.ALL
+    visibility: Visibility = Visibility.ALL
 
 
 @dataclass(frozen=True)
 class Followed:
-    """What was said about one frame of a film at the time when it came."""
+    """What was answered about one frame of a film when it arrived."""
 
     shot: Shot
-    answer: Answer | None  # None: nothing yet, a full match is to tell
+    answer: Answer | None  # None: none yet, because a full match is needed
 
     @property
     def found(self) -> bool:
-        """Return whether the reference was claimed to be somewhere."""
+        """Return whether the answer claims a position."""
         return self.answer is not None and self.answer.found
 
     @property
     def view(self) -> np.ndarray | None:
-        """Return where it was claimed to be: 3 x 3, from the reference to the image."""
+        """Return the claimed position: 3 x 3, from the reference to the image."""
         return None if self.answer is None else self.answer.reference_to_image
 
 
@@ -80,27 +80,27 @@ class Clock:
 
 
 class SlowMatches:
-    """Has frames matched one after the other, each in MATCH_SECONDS of the film."""
+    """Matches one frame after another in full; each takes MATCH_SECONDS of the film."""
 
-    def __init__(self, stream: Stream, tell: Callable[[Frame, Answer], object]) -> None:
-        """Take what matches, and who wants to know the answers."""
+    def __init__(self, stream: Stream, on_match: Callable[[Frame, Answer], object]) -> None:
+        """Store the stream that matches, and the callback that receives the answers."""
         self._stream = stream
-        self._tell = tell
+        self._on_match = on_match
         self._running: tuple[Frame, float] | None = None  # and when it is done
         self._waiting: Frame | None = None
 
     def put(self, frame: Frame) -> None:
-        """Have a frame matched, now or after the running match; a newer one takes its place."""
+        """Match a frame now, or after the running match unless a newer frame replaces it."""
         if self._running is None:
             self._running = frame, frame.stamp + MATCH_SECONDS
         else:
             self._waiting = frame
 
-    def go_on_until(self, now: float) -> None:
-        """End the matches that are done by then."""
+    def advance_to(self, now: float) -> None:
+        """Finish the matches that end by this time."""
         while self._running is not None and self._running[1] <= now:
             frame, done = self._running
-            self._tell(frame, self._stream.match(frame))
+            self._on_match(frame, self._stream.match(frame))
             self._running = None
             if self._waiting is not None:
                 self._running = self._waiting, done + MATCH_SECONDS
@@ -112,18 +112,18 @@ def play(
     matcher: Matcher,
     reference: KnownReference,
     options: StreamOptions,
-    tell: Callable[[Shot, Answer], object] = lambda shot, answer: None,
+    on_match: Callable[[Shot, Answer], object] = lambda shot, answer: None,
 ) -> Iterator[Followed]:
-    """Show a film to a stream; `tell` gets the answers of its full matches.
+    """Play a film to a stream; `on_match` receives the answers of its full matches.
 
-    The answer of a full match comes MATCH_SECONDS later, when the camera has gone on.
+    The answer of a full match arrives MATCH_SECONDS later, when the camera has moved on.
     """
     clock = Clock()
     stream = Stream(matcher, clock=clock)
-    matches = SlowMatches(stream, lambda frame, answer: tell(frame.tag, answer))
+    matches = SlowMatches(stream, lambda frame, answer: on_match(frame.tag, answer))
     for shot in shots:
         clock.now = shot.stamp
-        matches.go_on_until(shot.stamp)
+        matches.advance_to(shot.stamp)
         frame = Frame(shot.image, shot.stamp, (reference,), options, tag=shot)
         yield Followed(shot, stream.follow(frame))
         if stream.wants_match:
@@ -140,7 +140,7 @@ def stamps(seconds: float) -> Iterator[tuple[int, float]]:
 
 
 def camera_film(scene: VirtualScene, start: float, seconds: float) -> Iterator[Shot]:
-    """Return a film of a scene, from some point of the camera's way on."""
+    """Return a film of a scene, starting at some point of the camera's path."""
     for number, stamp in stamps(seconds):
         view = scene.view(start + stamp, number)
         yield Shot(number, stamp, view.image, view.picture_to_image)
@@ -153,18 +153,30 @@ def covered_film(
     seconds: float,
     covered: tuple[float, float],
 ) -> Iterator[Shot]:
-    """Return a film in which a cover slides over the picture, and off again on the other side.
+    """Return a film in which a cover slides over the picture, and off on the other side.
 
-    Between the two times of `covered`, nothing of the picture is seen.
+    Between the two times of `covered`, the picture is completely hidden.
     """
     cover = cv2.resize(cover, scene.picture.shape[1::-1], interpolation=cv2.INTER_AREA)
     for number, stamp in stamps(seconds):
         place = place_of_cover(stamp, covered)
         picture = laid_over(scene.picture, cover, place)
         view = replace(scene, picture=picture).view(start + stamp, number)
-        # A pixel less is no cover any more, but nobody could find the picture by it.
-        sight = Sight.ALL if abs(place) >= 1 else Sight.NOTHING if place == 0 else Sight.PART
-        yield Shot(number, stamp, view.image, view.picture_to_image, sight)
+        # The frames in which it slides count as PART, however little is hidden or visible.
+        visibility = (
+            Visibility.ALL
+            if abs(place) >= 1
+            else Visibility.NOTHING
+            if place == 0
+            else Visibility.PART
+        )
+        yield Shot(
+            number=number,
+            stamp=stamp,
+            image=view.image,
+            truth=view.picture_to_image,
+            visibility=visibility,
+        )
 
 
 def place_of_cover(stamp: float, covered: tuple[float, float]) -> float:
@@ -173,13 +185,13 @@ def place_of_cover(stamp: float, covered: tuple[float, float]) -> float:
     if stamp < begin:
         return max(-1.0, (stamp - begin) / SLIDE_SECONDS)
     if stamp >= end:
-        # In the frame after the last covered one it has begun to go.
+        # In the frame after the last covered one it has already moved.
         return min(1.0, (stamp - end + 1 / FRAME_RATE) / SLIDE_SECONDS)
     return 0.0
 
 
 def laid_over(picture: np.ndarray, cover: np.ndarray, place: float) -> np.ndarray:
-    """Return a picture with a cover of the same size on a part of it."""
+    """Return a picture partly hidden by a cover of the same size."""
     width = picture.shape[1]
     shift = round(place * width)
     result = picture.copy()
@@ -192,9 +204,9 @@ def laid_over(picture: np.ndarray, cover: np.ndarray, place: float) -> np.ndarra
 def cut_film(
     scene: VirtualScene, start: float, other: VirtualScene, seconds: float, cut: float, leap: float
 ) -> Iterator[Shot]:
-    """Return a film that goes over to another scene all at once.
+    """Return a film with a cut to another scene.
 
-    The camera goes on along its way, or from a point that is a leap away.
+    The camera continues along its path, or jumps ahead by `leap` seconds.
     """
     for number, stamp in stamps(seconds):
         if stamp < cut:
@@ -202,14 +214,14 @@ def cut_film(
             yield Shot(number, stamp, view.image, view.picture_to_image)
         else:
             view = other.view(start + stamp + leap, number)
-            yield Shot(number, stamp, view.image, sight=Sight.NOTHING)
+            yield Shot(number, stamp, view.image, visibility=Visibility.NOTHING)
 
 
 # Real cameras
 
 
 def video_film(path: Path) -> Iterator[Shot]:
-    """Return the frames of a video; where a reference is in them is not known."""
+    """Return the frames of a video; the truth is not known."""
     video = cv2.VideoCapture(str(path))
     try:
         rate = video.get(cv2.CAP_PROP_FPS)
@@ -227,13 +239,13 @@ def video_film(path: Path) -> Iterator[Shot]:
 
 
 def picture_film(paths: Iterable[Path], rate: float) -> Iterator[Shot]:
-    """Return pictures as the frames of a film, so many in a second."""
+    """Return pictures as the frames of a film with this many per second."""
     for number, path in enumerate(paths):
         yield Shot(number, number / rate, read_image(path))
 
 
 def cut_out(image: np.ndarray, corners: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return a part of an image set straight: its 4 corners, clockwise from the top left."""
+    """Return a rectified part of an image, given its 4 corners, clockwise from the top left."""
     straight = Box(0, 0, *size).corners()
     image_to_part = cv2.getPerspectiveTransform(
         corners.astype(np.float32), straight.astype(np.float32)

@@ -1,4 +1,4 @@
-"""homography: flat scenes from other places, at other zooms and in other light."""
+"""homography: flat scenes from other viewpoints, at other scales and in other light."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from niom_ros.benchmarks.evaluation.answers import (
     wrong_share,
 )
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import error_auc
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
@@ -65,12 +65,20 @@ class HomographyBenchmark(Benchmark):
         self, name: str, unit: str, reference: Path, image: Path, matrix: np.ndarray
     ) -> HomographyCase:
         rows = tuple(map(tuple, (matrix / matrix[2, 2]).tolist()))
-        return HomographyCase(name, name, unit, name.partition('/')[0], reference, image, rows)
+        return HomographyCase(
+            name=name,
+            pair=name,
+            unit=unit,
+            group=name.partition('/')[0],
+            reference=reference,
+            image=image,
+            reference_to_image=rows,
+        )
 
-    def measure(self, case: HomographyCase, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: HomographyCase, method: Method, runner: MethodRunner) -> Record:
         """Compare the found homography with the true one."""
         reference, image = pictures(case)
-        answer = workbench.match(method, reference, image)
+        answer = runner.match(method, reference, image)
         return answer_record(answer, reference, np.array(case.reference_to_image))
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
@@ -83,9 +91,9 @@ class HomographyBenchmark(Benchmark):
         """Rank smaller errors better."""
         return -error_or_infinity(record)
 
-    def picture(self, case: HomographyCase, method: Method, workbench: Workbench) -> np.ndarray:
+    def picture(self, case: HomographyCase, method: Method, runner: MethodRunner) -> np.ndarray:
         """Draw the matches and both outlines."""
-        return draw_answer(method, workbench, *pictures(case), np.array(case.reference_to_image))
+        return draw_answer(method, runner, *pictures(case), np.array(case.reference_to_image))
 
 
 def read_matrix(file: Path) -> np.ndarray:
@@ -95,7 +103,7 @@ def read_matrix(file: Path) -> np.ndarray:
         if file.suffix == '.xml':
             text = ElementTree.fromstring(text.strip()).findtext('.//data') or ''
         matrix = np.array(text.split(), float).reshape(3, 3)
-        np.linalg.inv(matrix)  # a singular one maps no picture to another
+        np.linalg.inv(matrix)  # refuses a singular matrix
         return matrix
     except (ValueError, ElementTree.ParseError, np.linalg.LinAlgError) as error:
         raise UserError(f'{file} holds no 3 x 3 matrix ({error}): fetch it again') from None

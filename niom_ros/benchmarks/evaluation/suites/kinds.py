@@ -1,4 +1,4 @@
-"""kinds: matches between a sketch and a photo of another object of its kind should fall on it."""
+"""kinds: matches from a sketch to a photo of another object of its kind should lie on that."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import random
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.benchmarks.evaluation.suites.scenes import overlap
@@ -23,9 +23,9 @@ PHOTOS_EACH = 3  # for each sketch
 
 JUDGE = 'yolov7-seg'
 
-MOST = 0.5  # of the matches: more than these must be on the object
-FITTING = 0.5  # of both boxes together: their common part must be larger
-LUCK = 0.05  # how often the same points, shifted elsewhere, may do as well
+MOST = 0.5  # a larger share of the matches must be on the object
+FITTING = 0.5  # least intersection over union of the box around matches and the object's box
+LUCK = 0.05  # how often the same points may score as well when shifted elsewhere
 SHIFTS = 32  # in each direction, by which points are moved
 SHARES = ('on_object', 'chance_on_object', 'blind_on_object', 'agreeing_on_object', 'overlap')
 
@@ -39,14 +39,14 @@ class KindCase(Case):
 
 
 class KindsBenchmark(Benchmark):
-    """Measures whether matches between a sketch and a photo fall on what both show.
+    """Measures whether matches between a sketch and a photo lie on the object in the photo.
 
-    Each sketch comes with its kind as label. Nobody marked where the objects are, so the boxes
-    count in which a detector sees one of the kind: yolov7-seg if it was fetched, which methods do
-    not use by default, else the detector of the method, which then judges itself. Photos in which
-    it sees none, and kinds that it does not know, are not measured. All matches count, whether or
-    not they agree on a view: two objects that are only alike have no view in common. For drawings
-    that are laid along edges, those are points of all strokes.
+    Each sketch has its kind as label. The objects are not annotated, so their boxes come from a
+    detector: yolov7-seg if it was fetched, which methods do not use by default, otherwise the
+    detector of the method, which then judges itself. Photos in which it sees no object of the
+    kind, and kinds that it does not know, are not measured. All matches count, inliers or not:
+    no homography relates two objects that are only similar. For drawings that are fitted to
+    edges, the matches are points of all strokes.
     """
 
     name = 'kinds'
@@ -75,7 +75,9 @@ class KindsBenchmark(Benchmark):
                 for photo in chance.sample(others, min(PHOTOS_EACH, len(others))):
                     name = f'{kind}/{sketch.stem}-{photo.stem}'
                     unit = f'{kind}/{drawn_from(sketch)}'
-                    yield KindCase(name, name, unit, kind, sketch, photo)
+                    yield KindCase(
+                        name=name, pair=name, unit=unit, group=kind, sketch=sketch, photo=photo
+                    )
 
     def usable(self, method: Method) -> None:
         """Refuse to measure without a detector that says where objects are."""
@@ -85,11 +87,11 @@ class KindsBenchmark(Benchmark):
                 f'niom models fetch {JUDGE} brings one'
             )
 
-    def measure(self, case: KindCase, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: KindCase, method: Method, runner: MethodRunner) -> Record:
         """Count the matches on the object, and what chance would reach."""
         sketch, photo = pictures(case)
-        answer = workbench.match(method, sketch, photo)
-        verdict, matched = answer.outcome.verdict, answer.correspondences
+        answer = runner.match(method, sketch, photo)
+        verdict, matched = answer.match.verdict, answer.correspondences
         record: Record = {
             'status': verdict.status.name,
             'accepted': answer.accepted,
@@ -97,7 +99,7 @@ class KindsBenchmark(Benchmark):
             'matches': len(matched),
             'agreeing': int(answer.evidence.inliers.sum()),
         }
-        areas = self.areas(case, method, workbench)
+        areas = self.areas(case, method, runner)
         size = photo.pixels.shape[1], photo.pixels.shape[0]
         if not areas:
             return record
@@ -118,11 +120,11 @@ class KindsBenchmark(Benchmark):
         }
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
-        """Return how often matches fall on the object, in all and for each kind.
+        """Return how often matches lie on the object, over all pairs and for each kind.
 
-        The chance of a share is what the same points reach when they are moved blindly; `blind`
-        is what they reach when the sketch is just laid over the photo. Few pairs can be sure:
-        an object that fills the photo is hard to miss. Points on the tail of a dog are on the dog,
+        `chance` is what the same points reach when they are shifted at random; `blind` is what
+        they reach when the sketch is simply laid over the photo. Few pairs can be certain: an
+        object that fills the photo is hard to miss. Points on the tail of a dog are on the dog,
         but only points that span all of it fit it.
         """
         known = measured(records)
@@ -155,21 +157,21 @@ class KindsBenchmark(Benchmark):
             return float('nan')
         return float(record['on_object'] - record['chance_on_object'])
 
-    def picture(self, case: KindCase, method: Method, workbench: Workbench) -> np.ndarray:
+    def picture(self, case: KindCase, method: Method, runner: MethodRunner) -> np.ndarray:
         """Draw the matches, and where the detector sees the object."""
-        areas = self.areas(case, method, workbench)
-        return draw_answer(method, workbench, *pictures(case), areas=areas)
+        areas = self.areas(case, method, runner)
+        return draw_answer(method, runner, *pictures(case), areas=areas)
 
-    def areas(self, case: KindCase, method: Method, workbench: Workbench) -> list[Area]:
+    def areas(self, case: KindCase, method: Method, runner: MethodRunner) -> list[Area]:
         """Return the boxes in which an object of the kind is seen."""
         _, photo = pictures(case)
         if self.judge:
-            judge = workbench.detector(self.judge)
-            seen = workbench.once(
+            judge = runner.detector(self.judge)
+            seen = runner.once(
                 (self.name, self.judge, photo.name), lambda: judge.detect(photo.pixels)
             )
         else:
-            seen = workbench.look(method, photo).scene.objects
+            seen = runner.analysis(method, photo).scene.objects
         height, width = photo.pixels.shape[:2]
         return [o.area.within(width, height) for o in seen if o.label == case.group]
 
@@ -195,7 +197,7 @@ def inside(points: np.ndarray, areas: Sequence[Area]) -> np.ndarray:
 
 
 def share_inside(points: np.ndarray, areas: Sequence[Area]) -> float:
-    """Return the share of points that lie in the boxes; without points 0."""
+    """Return the share of points that lie in the boxes; 0 without points."""
     return float(inside(points, areas).mean()) if len(points) else 0.0
 
 
@@ -216,9 +218,9 @@ def covered_share(areas: Sequence[Area], size: tuple[int, int]) -> float:
 def moved_shares(points: np.ndarray, areas: Sequence[Area], size: tuple[int, int]) -> np.ndarray:
     """Return the shares of points that lie in the boxes when all are shifted.
 
-    They are moved together, because matches are not independent: they lie close to each other
-    where a picture has texture, and the points of a stroke even side by side. What leaves the
-    picture on one side comes in on the other.
+    They are shifted together, because matches are not independent: they cluster where a picture
+    has texture, and the points of a stroke are even neighbours. What leaves the picture on one
+    side comes back on the other.
     """
     if not len(points):
         return np.zeros(SHIFTS**2)
@@ -230,7 +232,7 @@ def moved_shares(points: np.ndarray, areas: Sequence[Area], size: tuple[int, int
 
 
 def measured(records: Sequence[Record]) -> list[Record]:
-    """Return the records of pairs whose object has a known place."""
+    """Return the records of pairs in which the position of the object is known."""
     return [record for record in records if 'on_object' in record]
 
 
@@ -245,5 +247,5 @@ def surely_on_object(record: Record) -> bool:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the average; NaN of nothing."""
+    """Return the average; NaN if there are no values."""
     return sum(values) / len(values) if values else float('nan')

@@ -1,4 +1,4 @@
-"""landmarks: points marked on one face or animal, carried to another one by the matches."""
+"""landmarks: points marked on one face or animal, transferred to another by the matches."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
-from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import share_within
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
@@ -33,7 +33,7 @@ FACES = 'keypoints/dlib_faces'
 WILLOW = 'keypoints/willow'
 MMPOSE = 'keypoints/mmpose'
 
-MARGIN = 0.2  # of the longer side of an object, around it: what a user would cut out
+MARGIN = 0.2  # around an object, of its longer side: what a user would crop
 TOLERANCES = {'05': 0.05, '10': 0.10}  # of the longer side of the object in the image
 VISIBLE = 2  # in COCO's format; 1: marked, but hidden
 
@@ -70,10 +70,10 @@ class LandmarksCase(Case):
 
 
 class LandmarksBenchmark(Benchmark):
-    """Marked points, carried to another object of the same kind by the matches.
+    """Measures how well marked points are transferred to another object of the same kind.
 
-    A picture may show several: the answer is measured against the one that it is nearest to.
-    The numbers are means over the sets, because the faces are many more cases than all others.
+    A picture may show several: the answer is compared with the nearest one. The numbers are means
+    over the data sets, because there are many more faces than all others.
     """
 
     name = 'landmarks'
@@ -102,7 +102,13 @@ class LandmarksBenchmark(Benchmark):
                     # The networks refuse a reference that is smaller.
                     if targets and min(part.width, part.height) >= SMALLEST_SIDE:
                         yield LandmarksCase(
-                            name, pair, pair, folder.name, reference, part, targets
+                            name=name,
+                            pair=pair,
+                            unit=pair,
+                            group=folder.name,
+                            reference=reference,
+                            part=part,
+                            targets=targets,
                         )
 
     def _sets(self) -> Iterator[tuple[Path, list[Instance]]]:
@@ -117,10 +123,10 @@ class LandmarksBenchmark(Benchmark):
             files = sorted(folder.glob(pattern))
             yield folder, [one for file in files for one in read_checked(file, reader)]
 
-    def measure(self, case: LandmarksCase, method: Method, workbench: Workbench) -> Record:
-        """Carry the points by the best view, accepted or not, and compare them with the truth."""
+    def measure(self, case: LandmarksCase, method: Method, runner: MethodRunner) -> Record:
+        """Transfer the points by the best view, accepted or not, and compare with the truth."""
         reference, image = pictures(case)
-        answer = workbench.match(method, reference, image)
+        answer = runner.match(method, reference, image)
         default, local = (
             misses(carried(case, answer, image, method, mode), case)
             for mode in (StreamOptions.landmark_mode, 'local')
@@ -161,12 +167,12 @@ class LandmarksBenchmark(Benchmark):
         """Rank points nearer to their place better."""
         return -float(record['error'])
 
-    def picture(self, case: LandmarksCase, method: Method, workbench: Workbench) -> np.ndarray:
-        """Draw the matches, and below them lines from where points ended to where they belong."""
+    def picture(self, case: LandmarksCase, method: Method, runner: MethodRunner) -> np.ndarray:
+        """Draw the matches, and below them lines from the found to the true points."""
         reference, image = pictures(case)
-        answer = workbench.match(method, reference, image)
+        answer = runner.match(method, reference, image)
         found = carried(case, answer, image, method, StreamOptions.landmark_mode)
-        above = draw_answer(method, workbench, reference, image)
+        above = draw_answer(method, runner, reference, image)
         canvas, (panel,) = arrange([image.pixels], above.shape[1])
         index, places = places_on(nearest_target(found, case), case.reference)
         ends = warp_points(panel.from_image, places)
@@ -210,17 +216,23 @@ def marked(case: LandmarksCase) -> np.ndarray:
 def carried(
     case: LandmarksCase, answer: Answer, image: Picture, method: Method, mode: str
 ) -> np.ndarray:
-    """Return where the points of the reference end in the image: N x 2; NaN: nowhere."""
+    """Return the points of the reference transferred to the image: N x 2; NaN: nowhere."""
     evidence = answer.evidence
-    # Without checks it is a view that no camera has: a part would be behind the camera.
+    # Without checks the view is impossible: a part would be behind the camera.
     if evidence.reference_to_image is None or evidence.checks is None:
         return np.full((len(case.reference.points), 2), np.nan)
     points = tuple(
         Landmark(point.name, *place)
         for point, place in zip(case.reference.points, marked(case).tolist(), strict=True)
     )
-    # As if it were accepted: two of a kind are rarely alike enough for the matcher.
-    verdict = Verdict(Status.OK, '', evidence.inliers, evidence.reference_to_image, 1.0)
+    # As if it were accepted: two objects of a kind are rarely similar enough for that.
+    verdict = Verdict(
+        Status.OK,
+        '',
+        evidence.inliers,
+        reference_to_image=evidence.reference_to_image,
+        confidence=1.0,
+    )
     placed = place_landmarks(
         points,
         answer.correspondences,
@@ -234,14 +246,14 @@ def carried(
 
 
 def blind_places(case: LandmarksCase, image: Picture) -> np.ndarray:
-    """Return the same places of the image as the points have in the reference, for comparison."""
+    """Return the same relative positions in the image as in the reference, as a baseline."""
     scale = np.array([image.box.width, image.box.height]) / (case.part.width, case.part.height)
     # Pixel centres are integers, so both pictures begin at -0.5.
     return (marked(case) + 0.5) * scale - 0.5
 
 
 def misses(found: np.ndarray, case: LandmarksCase) -> np.ndarray:
-    """Return how far points are from their places on the nearest object, in sizes of that."""
+    """Return how far points are from their true places on the nearest object, in its sizes."""
     return min((misses_on(one, found, case) for one in case.targets), key=typical)
 
 
@@ -268,7 +280,7 @@ def places_on(target: Instance, reference: Instance) -> tuple[list[int], np.ndar
 
 
 def typical(distances: np.ndarray) -> float:
-    """Return the median; what is nowhere is infinitely far."""
+    """Return the median; NaN counts as infinitely far."""
     return float(np.median(np.nan_to_num(distances, nan=np.inf)))
 
 

@@ -1,4 +1,4 @@
-"""manual: drawings of assembly manuals, to be found where a camera sees them on paper."""
+"""manual: drawings from assembly manuals, to be found on paper in front of a camera."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from niom_ros.benchmarks.evaluation.answers import (
     wrong_share,
 )
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
@@ -71,10 +71,9 @@ class ManualCase(Case):
 
 
 class ManualBenchmark(Benchmark):
-    """Measures how often a drawing of a manual is found on paper, and claimed where it is not.
+    """Measures how often a drawing is found on paper, and how often it is claimed wrongly.
 
-    The masks of the data set mark the parts of furniture on whole pages, which are not there;
-    they are not used.
+    The masks of the data set are not used: they belong to whole pages, which it does not contain.
     """
 
     name = 'manual'
@@ -89,21 +88,19 @@ class ManualBenchmark(Benchmark):
         for product, steps in products.items():
             others = [step for name in products if name != product for step in products[name]]
             for step in dict.fromkeys((steps[0], steps[-1])):
-                pair = f'{product}/{step.parent.name}'
+                pair = pair_of(step)
                 strangers = random.Random(f'{self.seed} {pair}').sample(others, len(others))
                 for group in (WARPED, THICKER, PHOTOGRAPHED):
-                    yield ManualCase(f'{pair}/{group}', pair, product, group, step)
+                    yield case_of(step, group)
                 if not strangers:
                     continue
-                around = tuple(strangers[: 2 * PAGE.others])
-                name = f'{pair}/{PART_OF_A_PAGE}'
-                yield ManualCase(name, pair, product, PART_OF_A_PAGE, step, around)
+                yield case_of(step, PART_OF_A_PAGE, others=tuple(strangers[: 2 * PAGE.others]))
                 for other in of_different_products(strangers)[:OTHERS_SHOWN]:
-                    name = f'{pair}/{OTHER_PRODUCT}/{product_of(other)}/{other.parent.name}'
-                    yield ManualCase(name, pair, product, OTHER_PRODUCT, step, (other,))
+                    suffix = f'/{product_of(other)}/{other.parent.name}'
+                    yield case_of(step, OTHER_PRODUCT, suffix, (other,))
 
     def pictures(self, case: ManualCase) -> tuple[Picture, Picture, np.ndarray | None]:
-        """Return the drawing, the camera image, and where points of the first are in it."""
+        """Return the drawing, the camera image, and the homography between them, if any."""
         drawing = read_image(case.drawing)
         chance = np.random.default_rng([self.seed, *case.name.encode()])
         truth: np.ndarray | None
@@ -126,10 +123,10 @@ class ManualBenchmark(Benchmark):
             truth,
         )
 
-    def measure(self, case: ManualCase, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: ManualCase, method: Method, runner: MethodRunner) -> Record:
         """Compare the found homography with the true one, if there is one."""
         reference, image, truth = self.pictures(case)
-        return answer_record(workbench.match(method, reference, image), reference, truth)
+        return answer_record(runner.match(method, reference, image), reference, truth)
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
         """Return the shares of drawings that were found, for each setting.
@@ -156,9 +153,26 @@ class ManualBenchmark(Benchmark):
             return float('nan')
         return -error_or_infinity(record)
 
-    def picture(self, case: ManualCase, method: Method, workbench: Workbench) -> np.ndarray:
+    def picture(self, case: ManualCase, method: Method, runner: MethodRunner) -> np.ndarray:
         """Draw the matches and both outlines."""
-        return draw_answer(method, workbench, *self.pictures(case))
+        return draw_answer(method, runner, *self.pictures(case))
+
+
+def case_of(step: Path, group: str, suffix: str = '', others: tuple[Path, ...] = ()) -> ManualCase:
+    """Return a drawing in one setting; the suffix distinguishes its cases in that setting."""
+    return ManualCase(
+        name=f'{pair_of(step)}/{group}{suffix}',
+        pair=pair_of(step),
+        unit=product_of(step),
+        group=group,
+        drawing=step,
+        others=others,
+    )
+
+
+def pair_of(step: Path) -> str:
+    """Return the name that all cases of a drawing share: stig/step_1."""
+    return f'{product_of(step)}/{step.parent.name}'
 
 
 def guess_error(record: Record) -> float:
@@ -194,7 +208,7 @@ def of_different_products(drawings: Iterable[Path]) -> list[Path]:
 
 
 def photo_of(drawing: np.ndarray, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return a photo of a sheet with a drawing, and where points of the drawing are in it."""
+    """Return a photo of a sheet with a drawing, and the homography from drawing to photo."""
     sheet, to_sheet = sheet_of(drawing)
     height, width = sheet.shape[:2]
     to_frame = view_of_sheet(width, height, chance)
@@ -207,7 +221,7 @@ def photo_of(drawing: np.ndarray, chance: np.random.Generator) -> tuple[np.ndarr
 def page_with(
     drawing: np.ndarray, others: Iterable[np.ndarray], chance: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a page with a drawing somewhere among others, and where its points are on it."""
+    """Return a page with a drawing among others, and the homography from drawing to page."""
     page = np.full((*PAGE.size[::-1], 3), 255, np.uint8)
     place = free_place(drawing, PAGE.side, [], chance)
     assert place is not None  # on an empty page there is room

@@ -1,4 +1,4 @@
-"""pairing: of all objects of two scenes, two of the same kind should be chosen to be matched."""
+"""pairing: among the objects of two scenes, two of the same kind should be paired."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record, share
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_area
 from niom_ros.benchmarks.evaluation.suites.scenes import labels_of, overlap, read_voc, VOC
@@ -46,7 +46,7 @@ class PairingCase(Case):
 
 @dataclass(frozen=True)
 class Choice:
-    """What a method chose in two scenes, and what it could have."""
+    """What a method chose in two scenes, and what there was to choose from."""
 
     scenes: tuple[Scene, Scene]
     listed: tuple[tuple[MarkedObject, ...], tuple[MarkedObject, ...]]
@@ -55,7 +55,7 @@ class Choice:
 
     @property
     def shared(self) -> frozenset[str]:
-        """Return what people see in both scenes."""
+        """Return the annotated labels that both scenes have."""
         return labels_of(self.listed[0]) & labels_of(self.listed[1])
 
     @property
@@ -90,8 +90,8 @@ class Choice:
 class PairingBenchmark(Benchmark):
     """Measures whether the right objects of two scenes are paired.
 
-    Only photos of Pascal VOC: those of cartucho85 show one flat again and again, so its pairs
-    would be the same few objects many times over.
+    Only photos of Pascal VOC are used: those of cartucho85 show a single apartment, so its pairs
+    would repeat the same few objects.
     """
 
     name = 'pairing'
@@ -99,7 +99,7 @@ class PairingBenchmark(Benchmark):
     folders = (VOC,)
     default_methods = ('sew+nop', 'sew+visual', 'sew+both', 'sew')
     main_metric = 'top1'
-    beliefs_count = False
+    depends_on_acceptance = False
 
     def find_cases(self) -> Iterable[PairingCase]:
         """Return the pairs of scenes that share a kind of object and have something to choose.
@@ -122,7 +122,9 @@ class PairingBenchmark(Benchmark):
             kind = min(shared, key=lambda label: (counts[label], label))
             name = f'{one.stem}-{other.stem}'
             by_kind.setdefault(kind, []).append(
-                PairingCase(name, name, one.stem, kind, one, other)
+                PairingCase(
+                    name=name, pair=name, unit=one.stem, group=kind, reference=one, image=other
+                )
             )
         return sorted(in_turns(by_kind, MOST_PAIRS, self.seed), key=lambda case: case.name)
 
@@ -136,9 +138,9 @@ class PairingBenchmark(Benchmark):
         if method.settings.detector == 'none':
             raise UserError('pairing needs a detector: none is set')
 
-    def measure(self, case: PairingCase, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: PairingCase, method: Method, runner: MethodRunner) -> Record:
         """Record which objects a method chooses, and whether they belong together."""
-        choice = choose(case, method, workbench)
+        choice = choose(case, method, runner)
         return {
             'right': choice.right,
             'detectable': choice.detectable,
@@ -155,7 +157,7 @@ class PairingBenchmark(Benchmark):
             'top1': share(record['right'] for record in records),
             'top1_detectable': share(r['right'] for r in records if r['detectable']),
             'detectable': share(record['detectable'] for record in records),
-            # People are in most of the pairs; here every kind counts the same.
+            # Most pairs show people; here every kind has the same weight.
             'top1_kinds': mean([share(flags) for flags in by_kind.values()]),
         }
 
@@ -164,9 +166,9 @@ class PairingBenchmark(Benchmark):
         possible = max(1, record['objects'][0] * record['objects'][1])
         return 1 - 1 / possible if record['right'] else -1 / possible - record['detectable']
 
-    def picture(self, case: PairingCase, method: Method, workbench: Workbench) -> np.ndarray:
+    def picture(self, case: PairingCase, method: Method, runner: MethodRunner) -> np.ndarray:
         """Draw all objects of both scenes, the chosen ones, and those that people listed."""
-        choice = choose(case, method, workbench)
+        choice = choose(case, method, runner)
         canvas, panels = arrange([picture.pixels for picture in pictures(case)], 1280)
         chosen = choice.chosen or ()
         middles = []
@@ -200,7 +202,7 @@ class PairingBenchmark(Benchmark):
 
 
 def in_turns(by_kind: dict[str, list[PairingCase]], most: int, seed: int) -> list[PairingCase]:
-    """Return up to `most` cases, taking one of each kind in turn."""
+    """Return up to `most` cases, taken round-robin from all kinds."""
     waiting = {kind: by_kind[kind][:] for kind in sorted(by_kind)}
     shuffle = random.Random(seed).shuffle
     for cases in waiting.values():
@@ -220,17 +222,17 @@ def pictures(case: PairingCase) -> tuple[Picture, Picture]:
     return first, second
 
 
-def choose(case: PairingCase, method: Method, workbench: Workbench) -> Choice:
-    """Let a method choose an object of each scene, with what the matcher itself uses."""
+def choose(case: PairingCase, method: Method, runner: MethodRunner) -> Choice:
+    """Let a method choose an object of each scene, with the code of the matcher itself."""
     first, second = pictures(case)
-    reference, look = workbench.reference(method, first), workbench.look(method, second)
-    scenes = reference.scene, look.scene
+    reference, analysis = runner.reference(method, first), runner.analysis(method, second)
+    scenes = reference.scene, analysis.scene
     listed = read_voc(case.reference), read_voc(case.image)
     if method.options.pairing.by == 'none':
         one, other = (surest_of(scene.objects) for scene in scenes)
         surest = None if one is None or other is None else (one, other)
         return Choice(scenes, listed, surest, 'nothing: the surest object of each side')
-    paired = look.paired_with(reference.scene, method.options.pairing)
+    paired = analysis.paired_with(reference.scene, method.options.pairing)
     first_pair = next(((pair.reference_object, pair.image_object) for pair in paired.pairs), None)
     return Choice(scenes, listed, first_pair, paired.how)
 
@@ -255,7 +257,7 @@ def is_at(seen: SeenObject, marked: MarkedObject) -> bool:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the average; NaN of nothing."""
+    """Return the average; NaN if there are no values."""
     return sum(values) / len(values) if values else float('nan')
 
 

@@ -1,6 +1,6 @@
-"""Drawings on paper as a camera sees them: askew, on a table, in uneven light.
+"""Drawings on paper as a camera sees them: at an angle, on a table, in uneven light.
 
-All of it is computed, so that the place of the drawing in the camera image is known exactly.
+All of it is rendered, so the position of the drawing in the camera image is known exactly.
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ WHITE = (255, 255, 255)
 
 @dataclass(frozen=True)
 class Pen:
-    """How a drawing is drawn again by a second hand."""
+    """How a drawing is redrawn by another hand."""
 
     thicker: tuple[float, float] = (2.0, 3.0)  # times as wide as the stroke was
-    wobble: float = 0.002  # of the longer side: how far the second hand strays from the first
-    wobble_length: float = 0.12  # of the longer side: the distance over which it strays
+    wobble: float = 0.002  # of the longer side: standard deviation from the original line
+    wobble_length: float = 0.12  # of the longer side: the distance over which this changes
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ PEN, SHEET = Pen(), Sheet()
 
 
 def placed(scale: float, left: float = 0.0, top: float = 0.0) -> np.ndarray:
-    """Return the homography that scales a picture and puts its corner there.
+    """Return the homography that scales a picture and moves its corner to a position.
 
-    Pixel centres are integers, so the corner of the first pixel lies half a pixel out.
+    Pixel centres are integers, so the corner of the first pixel is at -0.5.
     """
     shift = (scale - 1) / 2
     return np.array([[scale, 0, left + shift], [0, scale, top + shift], [0, 0, 1.0]])
@@ -80,7 +80,7 @@ def view_of_sheet(width: int, height: int, random: np.random.Generator) -> np.nd
     middle = np.array([[1, 0, -(width - 1) / 2], [0, 1, -(height - 1) / 2], [0, 0, 1]])
     position = np.array([0, 0, distance])
     view = np.diag([focal, focal, 1.0]) @ np.column_stack([rotation[:, :2], position]) @ middle
-    # Zoom and shift of the sensor, so that it is in the frame whole.
+    # Zoom and shift of the sensor, so that all of it is in the frame.
     seen = warp_points(view, Box(0, 0, width, height).corners())
     low, high = seen.min(axis=0), seen.max(axis=0)
     scale = random.uniform(*SHEET.filled) * float(np.min(np.array(FRAME) / (high - low)))
@@ -160,7 +160,7 @@ def photographed(
     """Return a photo of a sheet of paper that lies on a table."""
     paper = printed(averaged(sheet, to_frame, WHITE), random)
     cover = averaged(np.full_like(sheet, 255), to_frame, (0, 0, 0)).astype(np.float32) / 255
-    # A sheet is a little above the table, so that light from one side leaves a dark rim.
+    # A sheet is slightly above the table, so light from one side leaves a dark rim.
     away = random.uniform(-4, 4, 2)
     rim = cv2.GaussianBlur(np.roll(cover, np.round(away).astype(int), axis=(0, 1)), (0, 0), 3.0)
     lit = cover * paper + (1 - cover) * table(random) * (1 - 0.5 * rim)

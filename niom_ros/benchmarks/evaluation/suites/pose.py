@@ -16,7 +16,7 @@ from niom_ros.benchmarks.evaluation.corruptions import (
     seed_of,
     versions,
 )
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import error_auc, pose_error, relative_pose
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
@@ -46,7 +46,7 @@ class PhotoPair:
     name: str
     photos: tuple[Path, Path]
     cameras: tuple[Matrix, Matrix]  # 3 x 3 each, for photos of the size that the files have
-    motion: Matrix  # 4 x 4, from before the first camera to before the second
+    motion: Matrix  # 4 x 4, from the frame of the first camera to that of the second
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class PoseCase(Case):
 
 
 class PoseBenchmark(Benchmark):
-    """The movement of the camera, as the matches of two photos give it."""
+    """Measures the camera movement computed from the matches of two photos."""
 
     name = 'pose'
     title = 'Camera movement: area under the curve of the larger of both angles that are off.'
     folders = (STRECHA, SCANNET)
     default_methods = ('plain', 'sew', 'uniform', 'shuffled', 'sew+nop', 'sift', 'orb')
     main_metric = 'auc_20_clean'
-    beliefs_count = False
+    depends_on_acceptance = False
 
     def __init__(self, data: Path, seed: int, corruptions: Sequence[str] = CORRUPTIONS) -> None:
-        """Take the data folder and how to corrupt the photos; () leaves all clean."""
+        """Store the data folder and how to corrupt the photos; () leaves all clean."""
         super().__init__(data, seed)
         for corruption in corruptions:
             check_name(corruption)
@@ -82,7 +82,7 @@ class PoseBenchmark(Benchmark):
             except LibraryMissing as error:
                 raise NotMeasurable(f'{error}; or use --corruptions none') from None
         for pair in self._pairs():
-            # Both ways to use a corrupted photo follow each other, so that it is processed once.
+            # The two cases of a corrupted photo are adjacent, so that it is processed once.
             conditions = [(CLEAN, '', '')]
             for corruption in self.corruptions:
                 conditions.append((f'{BOTH}/{corruption}', corruption, corruption))
@@ -90,7 +90,14 @@ class PoseBenchmark(Benchmark):
             for group, *corruptions in conditions:
                 name = f'{pair.name} {group}'
                 first, second = corruptions
-                yield PoseCase(name, pair.name, pair.name, group, pair, (first, second))
+                yield PoseCase(
+                    name=name,
+                    pair=pair.name,
+                    unit=pair.name,
+                    group=group,
+                    photos=pair,
+                    corruptions=(first, second),
+                )
 
     def _pairs(self) -> Iterator[PhotoPair]:
         """Return the pairs of all files, each once."""
@@ -103,11 +110,11 @@ class PoseBenchmark(Benchmark):
                     known.add(pair.name)
                     yield pair
 
-    def measure(self, case: PoseCase, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: PoseCase, method: Method, runner: MethodRunner) -> Record:
         """Compare the movement that follows from all matches with the true one."""
-        answer = workbench.match(method, *self._pictures(case))
+        answer = runner.match(method, *self._pictures(case))
         matches = answer.correspondences
-        # Not only those that agree with a homography: the scenes are not flat.
+        # All matches, not only the inliers of a homography: the scenes are not flat.
         points = matches.reference_points, matches.image_points
         return {
             'error': motion_error(*points, case.photos),
@@ -140,9 +147,9 @@ class PoseBenchmark(Benchmark):
         """Rank smaller errors better."""
         return -float(record['error'])
 
-    def picture(self, case: PoseCase, method: Method, workbench: Workbench) -> np.ndarray:
+    def picture(self, case: PoseCase, method: Method, runner: MethodRunner) -> np.ndarray:
         """Draw the matches."""
-        return draw_answer(method, workbench, *self._pictures(case))
+        return draw_answer(method, runner, *self._pictures(case))
 
     def variant(self) -> str:
         """Return the versions of everything that affects the pixels of corrupted photos."""

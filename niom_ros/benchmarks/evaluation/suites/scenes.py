@@ -1,4 +1,4 @@
-"""What people listed in photos of scenes: which objects there are, and where."""
+"""Annotations of scenes: which objects a photo shows, and where."""
 
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,7 +10,7 @@ from niom_ros.semantics.scene import MarkedObject
 VOC = 'scenes/voc100'
 CARTUCHO = 'scenes/cartucho85'
 
-# Pascal VOC's names of what COCO, and so the detectors, name differently.
+# Labels of Pascal VOC that differ from those of COCO, which the detectors use.
 COCO_NAMES = {
     'aeroplane': 'airplane',
     'diningtable': 'dining table',

@@ -16,7 +16,7 @@ from niom_ros.benchmarks.evaluation.answers import (
     wrong_share,
 )
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.core.boxes import Box
@@ -45,7 +45,7 @@ class SketchCase(Case):
 
 
 class SketchBenchmark(Benchmark):
-    """Measures how often a drawing finds its object."""
+    """Measures how often an object is found by its drawing."""
 
     name = 'sketch'
     title = 'Contour drawings found in the photo: share within 10 and 20 px of mean corner error.'
@@ -63,10 +63,18 @@ class SketchBenchmark(Benchmark):
                 drawing = photo.with_suffix('.mat')
                 name = f'{photo.stem}/{group}'
                 unit = series_of(photo)
-                yield SketchCase(name, photo.stem, unit, group, photo, drawing, clutter)
+                yield SketchCase(
+                    name=name,
+                    pair=photo.stem,
+                    unit=unit,
+                    group=group,
+                    photo=photo,
+                    drawing=drawing,
+                    clutter=clutter,
+                )
 
     def pictures(self, case: SketchCase) -> tuple[Picture, Picture, np.ndarray]:
-        """Return the drawing, the camera image, and where points of the first are in it."""
+        """Return the drawing, the camera image, and the homography between them."""
         drawing, photo = drawing_of(case.drawing), read_image(case.photo)
         random = np.random.default_rng([self.seed, *case.name.encode()])
         height, width = photo.shape[:2]
@@ -86,10 +94,10 @@ class SketchBenchmark(Benchmark):
             truth,
         )
 
-    def measure(self, case: SketchCase, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: SketchCase, method: Method, runner: MethodRunner) -> Record:
         """Compare the found homography with the true one."""
         reference, image, truth = self.pictures(case)
-        return answer_record(workbench.match(method, reference, image), reference, truth)
+        return answer_record(runner.match(method, reference, image), reference, truth)
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
         """Return the shares of drawings that were found, for each setting."""
@@ -107,10 +115,10 @@ class SketchBenchmark(Benchmark):
         """Rank smaller errors better."""
         return -error_or_infinity(record)
 
-    def picture(self, case: SketchCase, method: Method, workbench: Workbench) -> np.ndarray:
+    def picture(self, case: SketchCase, method: Method, runner: MethodRunner) -> np.ndarray:
         """Draw the matches and both outlines."""
         reference, image, truth = self.pictures(case)
-        return draw_answer(method, workbench, reference, image, truth)
+        return draw_answer(method, runner, reference, image, truth)
 
 
 def series_of(path: Path) -> str:
@@ -136,8 +144,8 @@ def drawing_of(path: Path) -> np.ndarray:
 def random_view(width: int, height: int, setting: str, random: np.random.Generator) -> np.ndarray:
     """Return a homography from a picture to a camera image of the same size.
 
-    Each corner moves, then the whole turns and shrinks about the centre. By how much depends on
-    the setting.
+    Each corner is moved, then the whole is rotated and scaled about the centre. By how much
+    depends on the setting.
     """
     corners = Box(0, 0, width, height).corners()
     size = np.array([width, height])

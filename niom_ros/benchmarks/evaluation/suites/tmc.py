@@ -1,13 +1,13 @@
-"""tmc: parts of one animal's face are sought in another's, and from there in the first one again.
+"""tmc: points of one animal's face are matched to another's, and from there back to the first.
 
-The paper calls it Triangular Matching Consistency. C is A, a little enlarged; B is another animal.
-Direct matches A-C that agree with one homography are compared with matches that take the way
-A-B-C, of which none is removed.
+The paper calls it Triangular Matching Consistency. C is A, slightly enlarged; B is another animal.
+Direct matches A-C that are inliers of a homography are compared with all matches that go through
+B.
 
 The paper's own numbers (rmse, pck, recall) compare each point with the nearest one, whichever it
-is: the more direct matches there are, the more of pure chance counts as right; chance_pck_05 says
-how much. The numbers called paired follow each point of A through B and compare where it ends with
-where the enlargement truly puts it.
+is: the more direct matches there are, the more points count as right by pure chance;
+chance_pck_05 says how many. The numbers called paired follow each point of A through B and
+compare where it ends with its true position in C.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ import numpy as np
 
 from niom_ros.benchmarks.classical import ClassicalFeatures
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
-from niom_ros.benchmarks.evaluation.method_runner import Picture, Workbench
+from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import (
     chance_pck,
@@ -119,13 +119,13 @@ class TmcBenchmark(Benchmark):
     folders = (AFHQ,)
     default_methods = ('plain', 'sew', 'uniform', 'shuffled', 'sew+nop', 'sift')
     main_metric = 'paired_pck_10'
-    beliefs_count = False
+    depends_on_acceptance = False
 
     def find_cases(self) -> Iterable[TmcCase]:
         """Return every ordered pair of one class, and every pair of two classes once.
 
-        Across classes both orders would take half as long again; so the two take turns at being A,
-        and each picture is A about equally often.
+        Both orders of pairs across classes would take half as long again. So their order
+        alternates, and each picture is A about equally often.
         """
         found = [
             (kind, file)
@@ -136,13 +136,14 @@ class TmcBenchmark(Benchmark):
             if kind_a == kind_b or (i < j) == ((i + j) % 2 == 0):
                 unit = f'{kind_a}/{a.stem}'
                 name = f'{unit}-{kind_b}/{b.stem}'
-                yield TmcCase(name, name, unit, group_of(kind_a, kind_b), a, b)
+                group = group_of(kind_a, kind_b)
+                yield TmcCase(name=name, pair=name, unit=unit, group=group, a=a, b=b)
 
-    def measure(self, case: TmcCase, method: Method, workbench: Workbench) -> Record:
+    def measure(self, case: TmcCase, method: Method, runner: MethodRunner) -> Record:
         """Compare direct matches with those that go through another animal."""
         a, b, c = triangle(case)
-        direct = direct_matches(workbench, method, a, c)
-        hop = hop_through(workbench, method, a, b, c)
+        direct = direct_matches(runner, method, a, c)
+        hop = hop_through(runner, method, a, b, c)
         found = asdict(consistency(direct.c, hop.c))
         errors = hop.errors
         return {
@@ -177,10 +178,10 @@ class TmcBenchmark(Benchmark):
         """Rank by how many points come back to their place."""
         return float(record['paired_pck_10'])
 
-    def picture(self, case: TmcCase, method: Method, workbench: Workbench) -> np.ndarray:
+    def picture(self, case: TmcCase, method: Method, runner: MethodRunner) -> np.ndarray:
         """Draw which points of A come through B to their place in C, and which do not."""
         a, b, c = triangle(case)
-        hop = hop_through(workbench, method, a, b, c)
+        hop = hop_through(runner, method, a, b, c)
         right = hop.errors <= SHOWN_TOLERANCE
         canvas, panels = arrange([picture.pixels for picture in (a, b, c)], 1280)
         ends = [
@@ -239,25 +240,25 @@ def enlarged(pixels: np.ndarray) -> np.ndarray:
     return cv2.warpAffine(pixels, matrix, (width, height))
 
 
-def direct_matches(workbench: Workbench, method: Method, a: Picture, c: Picture) -> Direct:
+def direct_matches(runner: MethodRunner, method: Method, a: Picture, c: Picture) -> Direct:
     """Return the matches A-C that agree; they are the same for every B, so found once."""
 
     def find() -> Direct:
-        answer = workbench.match(method, a, c)
+        answer = runner.match(method, a, c)
         points = positions(answer.correspondences.image_points[answer.evidence.inliers], c)
         chance = chance_pck(points, 0.05, BLIND_POINTS, np.random.default_rng(0))
         return Direct(points, len(answer.correspondences), chance)
 
-    return workbench.once(('tmc direct', method, a.name), find)
+    return runner.once(('tmc direct', method, a.name), find)
 
 
 def hop_through(
-    workbench: Workbench, method: Method, a: Picture, b: Picture, c: Picture
+    runner: MethodRunner, method: Method, a: Picture, b: Picture, c: Picture
 ) -> OneHop:
     """Join the matches A-B with the matches B-C where they meet in B."""
-    a_to_b, b_to_c = workbench.match(method, a, b), workbench.match(method, b, c)
+    a_to_b, b_to_c = runner.match(method, a, b), runner.match(method, b, c)
     ab, bc = a_to_b.correspondences, b_to_c.correspondences
-    as_image, as_reference = features_of(workbench, method, b)
+    as_image, as_reference = features_of(runner, method, b)
     rows_ab, rows_bc = one_hop(
         positions(ab.image_points, b),
         descriptors_at(as_image, ab.image_points),
@@ -265,37 +266,37 @@ def hop_through(
         descriptors_at(as_reference, bc.reference_points),
     )
     return OneHop(
-        positions(ab.reference_points[rows_ab], a),
-        positions(ab.image_points[rows_ab], b),
-        positions(bc.reference_points[rows_bc], b),
-        positions(bc.image_points[rows_bc], c),
-        len(ab),
-        len(bc),
-        (a_to_b.weighted + b_to_c.weighted) / 2,
+        a=positions(ab.reference_points[rows_ab], a),
+        b_in=positions(ab.image_points[rows_ab], b),
+        b_out=positions(bc.reference_points[rows_bc], b),
+        c=positions(bc.image_points[rows_bc], c),
+        matches_ab=len(ab),
+        matches_bc=len(bc),
+        weighted=(a_to_b.weighted + b_to_c.weighted) / 2,
     )
 
 
 def features_of(
-    workbench: Workbench, method: Method, picture: Picture
+    runner: MethodRunner, method: Method, picture: Picture
 ) -> tuple[Features | ClassicalFeatures, Features | ClassicalFeatures]:
-    """Return what a method sees in a picture, as an image and as a reference."""
+    """Return the features of a picture, as an image and as a reference."""
     if method.classical:
-        matcher = workbench.classical(method.classical)
-        # The key of Workbench.match, so that nothing is computed twice.
-        seen = workbench.once(
-            (method.classical, picture.name), lambda: matcher.see(picture.pixels)
+        matcher = runner.classical(method.classical)
+        # The key of MethodRunner.match, so that nothing is computed twice.
+        seen = runner.once(
+            (method.classical, picture.name), lambda: matcher.extract(picture.pixels)
         )
         return seen, seen
     return (
-        workbench.look(method, picture).features,
-        workbench.reference(method, picture).features,
+        runner.analysis(method, picture).features,
+        runner.reference(method, picture).features,
     )
 
 
 def descriptors_at(features: Features | ClassicalFeatures, points: np.ndarray) -> np.ndarray:
     """Return the descriptors of keypoints, unit length and without any weight.
 
-    Where SIFT has several keypoints at one place, the first one speaks for all.
+    If SIFT has several keypoints at one position, the first one is used for all.
     """
     if isinstance(features, ClassicalFeatures):
         keypoints, descriptors = features.keypoints, unit_length(features.descriptors)
@@ -311,7 +312,7 @@ def descriptors_at(features: Features | ClassicalFeatures, points: np.ndarray) -
 def unit_length(descriptors: np.ndarray) -> np.ndarray:
     """Return classical descriptors in the scale of those of networks.
 
-    Bits, which ORB packs into bytes, become -1 and 1 before.
+    The bits of ORB, packed into bytes, first become -1 and 1.
     """
     if descriptors.dtype == np.uint8:
         descriptors = 2.0 * np.unpackbits(descriptors, axis=1) - 1
@@ -337,10 +338,10 @@ def size_of(picture: Picture) -> np.ndarray:
 def recall_of_right(
     direct_c: np.ndarray, hop_c: np.ndarray, errors: np.ndarray, tau: float
 ) -> float:
-    """Return the share of direct points near which a point of A arrived that belongs there.
+    """Return the share of direct points near which a point of A arrived correctly.
 
-    The other side of paired_pck: a matcher that carries one single point over, and rightly, has a
-    perfect share of right points but covers next to nothing.
+    The counterpart of paired_pck: a matcher that transfers a single point correctly has a
+    perfect share of right points, but covers next to nothing.
     """
     arrived = hop_c[errors <= tau]
     if not len(direct_c) or not len(arrived):
@@ -349,7 +350,7 @@ def recall_of_right(
 
 
 def average(values: np.ndarray) -> np.ndarray:
-    """Return the mean of each column; NaN of nothing."""
+    """Return the mean of each column; NaN if there are no rows."""
     return values.mean(axis=0) if len(values) else np.full(values.shape[1], np.nan)
 
 
