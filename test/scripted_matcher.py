@@ -1,4 +1,4 @@
-"""Stands in for the networks: says of each image what a script says, so that only time matters."""
+"""Stands in for the networks: returns scripted results for each image."""
 
 from types import SimpleNamespace
 

@@ -43,12 +43,12 @@ def test_features_are_those_of_its_authors(name, size):
     assert len(keypoints) == len(their_points) > 3
     apart = (keypoints[:, None] - their_points).norm(dim=2)
     distance, same = apart.min(1)
-    # Which of two equally good points is the last to be taken is a matter of rounding.
+    # Which of two equally good points is taken last depends on rounding.
     close = distance < 1e-3
     assert close.float().mean() > 0.995
     assert torch.allclose(scores[close], their_scores[same][close], atol=1e-4)
     likeness = (descriptors * found['descriptors'][0][keep][same]).sum(1)[close]
-    # The authors' way to a point's pixel and back rounds it to the next one now and then.
+    # The authors' conversion of a point to its pixel sometimes rounds it to the next one.
     assert (likeness > 0.9999).float().mean() > 0.99
     assert likeness.min() > 0.98
 

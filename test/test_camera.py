@@ -11,7 +11,7 @@ from std_msgs.msg import Header
 from niom_ros.stream.camera import CameraError, CameraModel
 
 WIDE_PLUMB_BOB = [-0.28, 0.07, 0.001, -0.0005, 0.0]
-# Of the kind that depth cameras are delivered with.
+# Like those that depth cameras are shipped with.
 RATIONAL = [0.45, -2.7, 0.0008, -0.0003, 1.6, 0.32, -2.5, 1.5]
 THIN_PRISM = [-0.3, 0.1, 0.001, 0.001, 0, 0, 0, 0, 0.001, 0.0005, -0.001, 0.0003]
 TILTED = [*THIN_PRISM, 0.01, -0.02]
@@ -122,7 +122,7 @@ def test_every_pixel_of_a_wide_image_leads_back_to_itself(lens):
     columns, rows = np.meshgrid(np.linspace(0, 1279, 33), np.linspace(0, 719, 19))
     image_points = np.column_stack([columns.ravel(), rows.ravel()])
     rays = camera.rays(image_points)
-    assert np.abs(rays[:, 0]).max() > 0.9  # wide indeed
+    assert np.abs(rays[:, 0]).max() > 0.9  # truly wide
     again = camera.project(np.column_stack([rays, np.ones(len(rays))]))
     assert np.linalg.norm(again - image_points, axis=1).max() < 0.01
 

@@ -1,4 +1,4 @@
-"""How sure a match is, what `niom calibrate` learns, and what is shipped."""
+"""The confidence of matches, what `niom calibrate` learns, and the shipped calibrations."""
 
 import json
 import math
@@ -33,7 +33,7 @@ SHIPPED = json.loads(FILE.read_text())
 
 
 def record(group='true/sketch', right=True, plausible=True, **checks):
-    """Return what a benchmark notes down of a pair."""
+    """Return the record of a pair in a benchmark."""
     error = None if group.startswith('unrelated') else 3.0 if right else 60.0
     return {
         'group': group,
@@ -70,7 +70,7 @@ def test_each_limit_has_its_own_words():
 
 
 def noisy_records(count=300, seed=0):
-    """Return pairs of which those with more points that agree are more often right."""
+    """Return pairs that are right more often the more points agree."""
     random = np.random.default_rng(seed)
     records = []
     for _ in range(count):
@@ -131,7 +131,7 @@ def test_performance_by_hand():
         record(right=True, agreeing=50),
         record(right=True, agreeing=10),  # refused
         record(right=False, agreeing=30),
-        record(right=True, plausible=False),  # refused, whatever it would be worth
+        record(right=True, plausible=False),  # refused, regardless of its confidence
         record(right=True, agreeing=50, inlier_ratio=0.2),  # too small a share
         record('unrelated/photo', agreeing=25),
         record('unrelated/drawing', agreeing=5),
@@ -139,7 +139,7 @@ def test_performance_by_hand():
     found = performance(calibration, alone(records), Limits())
     assert (found.true_pairs, found.accepted, found.unrelated_pairs) == (5, 2, 2)
     assert (found.true_accept, found.wrong_accepted, found.false_accept) == (0.2, 0.5, 0.5)
-    # One wrong of two: with 95 % certainty less than sqrt(0.95) are.
+    # One of two is wrong: with 95 % certainty, fewer than sqrt(0.95) are.
     assert found.wrong_accepted_upper == pytest.approx(math.sqrt(0.95))
 
 
@@ -161,7 +161,7 @@ def test_weights_are_the_second_attempt():
     )
     pairs = [(weak, good), (good, bad), (weak, weak), (bad, good)]
     found = performance(calibration, pairs, Limits())
-    # Of the last pair the wrong first attempt is believed.
+    # For the last pair, the wrong first attempt is accepted.
     assert (found.accepted, found.true_accept, found.wrong_accepted) == (3, 0.5, 1 / 3)
 
 

@@ -1,4 +1,4 @@
-"""Photos and drawings made on the spot."""
+"""Photos and drawings made by the tests."""
 
 import cv2
 import numpy as np

@@ -160,13 +160,13 @@ def test_mirrored_views_are_recognised_whatever_estimator_made_them():
         perspective=2.0,
     )
     mirrored = homography_to(MIRRORED)
-    nobody = np.zeros(0, bool)
-    assert 'mirrored' in implausibility(Evidence(nobody, mirrored, plausible), REFERENCE, Limits())
-    assert implausibility(Evidence(nobody, UPRIGHT, plausible), REFERENCE, Limits()) == ''
+    none = np.zeros(0, bool)
+    assert 'mirrored' in implausibility(Evidence(none, mirrored, plausible), REFERENCE, Limits())
+    assert implausibility(Evidence(none, UPRIGHT, plausible), REFERENCE, Limits()) == ''
 
 
 def test_ink_has_checks_of_its_own_between_those_of_every_view():
-    nobody = np.zeros(0, bool)
+    none = np.zeros(0, bool)
     good = InkChecks(
         agreeing=40,
         inlier_ratio=0.8,
@@ -186,7 +186,7 @@ def test_ink_has_checks_of_its_own_between_those_of_every_view():
         (replace(good, corner_uncertainty=0.03, ink_on_edges=0.7), 'the ink lies on edges that'),
         (replace(good, ink_on_edges=0.7, stretch=9.0), 'stretch the reference 9 times'),
     ):
-        assert words in implausibility(Evidence(nobody, UPRIGHT, checks), REFERENCE, Limits())
+        assert words in implausibility(Evidence(none, UPRIGHT, checks), REFERENCE, Limits())
 
 
 def test_a_part_behind_the_camera_is_rejected():

@@ -1,4 +1,4 @@
-"""Heat maps on hand-made grids, whose values a person can check."""
+"""Heat maps on hand-made grids with values that a person can check."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Finding a drawing by its ink: strokes, edges, and laying one along the other."""
+"""Finding a drawing by its ink: strokes, edges, and aligning them."""
 
 import cv2
 import numpy as np
@@ -189,7 +189,7 @@ def test_a_view_that_is_almost_right_climbs_to_the_right_one(finder: EdgeFinder)
 
 
 def test_a_drawing_is_found_close_to_where_it_is_expected(finder: EdgeFinder) -> None:
-    # Twice as large as the image in which edges are sought.
+    # Twice as large as the image in which edges are found.
     view = np.diag([2.5, 2.5, 1]) @ VIEW
     edges = finder.find(scene(view, (1200, 900)))
     box = Box(0, 0, WIDTH, HEIGHT)

@@ -1,4 +1,4 @@
-"""The number of keypoints follows the time that is allowed, on machines of known speed."""
+"""The number of keypoints adapts to the allowed time, on machines of known speed."""
 
 import pytest
 

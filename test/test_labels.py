@@ -1,4 +1,4 @@
-"""How alike labels are: the table of CLIP, MiniLM, and a CLIP of the user's own."""
+"""The similarity of labels: CLIP's tables, MiniLM, and a CLIP model of the user."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +35,7 @@ CPU = torch.device('cpu')
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let every test fail that wants to use the network, even if it could do without."""
+    """Let every test fail that uses the network, even if it would work without."""
     wanted = []
 
     def refuse(*given: object, **_: object) -> None:
@@ -55,7 +55,7 @@ def embedder() -> LabelEmbedder:
 
 @pytest.fixture
 def only_the_table(tmp_path: Path) -> ModelStore:
-    """Return a store to which MiniLM was not fetched."""
+    """Return a store without MiniLM."""
     store = ModelStore()
     for name in store.models:
         if name.startswith('clip-') or name.endswith('-labels'):
@@ -65,7 +65,7 @@ def only_the_table(tmp_path: Path) -> ModelStore:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list of all texts that MiniLM is given, in the course of the test."""
+    """Return a list of all texts that MiniLM gets during the test."""
     texts: list[str] = []
     original = MiniLM.embed
 
@@ -332,7 +332,7 @@ def test_many_threads_load_once_and_agree(embedder, monkeypatch):
         assert result.cosine == pytest.approx(expected, abs=1e-5)
 
 
-# A CLIP of the user's own
+# A CLIP model of the user
 
 
 @pytest.fixture(scope='module')

@@ -23,7 +23,7 @@ MODES = ('global', 'local')
 
 
 def flat(reference_points):
-    """Return by how far a flat picture is off its homography."""
+    """Return how far a flat picture deviates from its homography."""
     return np.zeros_like(reference_points)
 
 
@@ -41,7 +41,7 @@ def bent(reference_points):
 
 
 def matched(homography, shape=flat, count=150, noise=1.0, outliers=0.3, seed=0, area=REFERENCE):
-    """Return noisy matches of an object, of which a share is wrong."""
+    """Return noisy matches of an object, a share of them wrong."""
     random = np.random.default_rng(seed)
     reference_points = random.uniform(
         (area.left, area.top), (area.left + area.width, area.top + area.height), (count, 2)
@@ -233,7 +233,7 @@ def test_local_follows_a_bent_picture_and_knows_better_how_certain_it_is():
     nearby, certain = place(grid(), matches, verdict, 'local')
     assert np.median(errors(nearby, truth)) < 2
     assert np.median(errors(everywhere, truth)) > 4
-    # Both know about how wrong they are.
+    # Both estimate their own error about right.
     for placed, deviations in ((everywhere, uncertain), (nearby, certain)):
         squares = errors(placed, truth) ** 2 / 2 / deviations**2
         assert 0.1 < squares.mean() < 2

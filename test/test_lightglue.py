@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 600, 400
 
 
 class Both:
-    """A LightGlue as its authors have it, and ours with the same weights."""
+    """The LightGlue of its authors, and ours with the same weights."""
 
     def __init__(self, extractor, least_prospect=0.0):
         trained = extractor_plugin(extractor).lightglue
@@ -79,7 +79,7 @@ def test_scores_are_those_of_its_authors(extractor, stretch):
             descriptors = descriptors * torch.linspace(*stretch, len(found))[:, None]
         sides.append((keypoints, descriptors))
     their_pairs, their_scores, pairs, scores = Both(extractor).match(*sides)
-    # Pairs with hardly any score may be these or those.
+    # Pairs with very low scores may differ.
     theirs = {
         tuple(pair): score
         for pair, score in zip(their_pairs.tolist(), their_scores.tolist(), strict=True)
@@ -157,7 +157,7 @@ def test_points_without_a_prospect_are_not_missed(stretch):
         sets.append({tuple(pair) for pair in pairs[scores > 0.1].tolist()})
     everything, pruned = sets
     assert len(everything & pruned) > 0.95 * len(everything | pruned)
-    # The last layer sees clearly fewer of them.
+    # The last layer gets clearly fewer of them.
     assert layers[1] < 0.9 * layers[0] == 0.9 * 1024
 
 

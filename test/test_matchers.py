@@ -1,4 +1,4 @@
-"""Matchers on features that a person can match, and on photos with their real weights."""
+"""Matchers on features that a person can match, and on photos with real weights."""
 
 from dataclasses import replace
 

@@ -53,7 +53,7 @@ def view(scene):
     [
         ('aliked', 'lightglue', 3),
         ('disk', 'lightglue', 3),
-        ('xfeat', 'lightglue', 12),  # its keypoints are whole pixels
+        ('xfeat', 'lightglue', 12),  # its keypoints have no sub-pixel precision
         ('aliked', 'nearest', 3),
     ],
 )
@@ -499,7 +499,7 @@ def test_objects_are_detected_once_for_all_references(matcher, coffee):
     assert matches[0].scene is matches[1].scene is analysis.scene
 
 
-# A stream: fewer keypoints, and a closer look at where the reference was followed to
+# A stream: fewer keypoints, and a search where the reference was tracked to
 
 
 def test_the_strongest_keypoints_are_kept_in_their_order(matcher, reference):
@@ -532,7 +532,7 @@ def test_fewer_keypoints_are_matched_on_both_sides(matcher, reference, view, mat
 
 @pytest.fixture(scope='module')
 def small_view(coffee):
-    """Return an image in which the photo is small, off the middle, and has its like around it."""
+    """Return an image in which the photo is small, off centre, among similar things."""
     scene = VirtualScene(coffee, example_photo('gravel'), 1280, 720)
     away = np.array([[0.4, 0, 700], [0, 0.4, 60], [0, 0, 1]])
     picture_to_image = away @ scene.picture_to_image(8.0)
@@ -558,7 +558,7 @@ def test_a_closer_look_is_taken_where_it_was_followed_to(
     assert (match.locked, match.approach, len(matcher_calls)) == (4, approach, 1)
     found = match.verdict.reference_to_image
     assert corner_error(found, small_view.picture_to_image, reference.box) < 1.5
-    # About a third of the image was looked at, with as much fewer keypoints.
+    # About a third of the image was searched, with proportionally fewer keypoints.
     assert match.image_keypoints < 512
     corners = warp_points(small_view.picture_to_image, reference.box.corners())
     size = np.ptp(corners, axis=0)
@@ -642,7 +642,7 @@ def test_the_part_around_a_reference_has_a_margin_and_ends_with_the_image():
     assert part_around(moved, box, whole) == Box(80, 184, 240, 132)
     moved[0, 2] = -10
     assert part_around(moved, box, whole) == Box(0, 184, 210, 132)
-    # Hardly in the image, beyond the horizon, and nearly all of it.
+    # Hardly in the image, beyond the horizon, and almost the whole image.
     moved[0, 2] = 600
     assert part_around(moved, box, whole) is None
     assert part_around(np.diag([1.0, 1, -1]), box, whole) is None

@@ -1,4 +1,4 @@
-"""Detectors that are given by the path of a file: ONNX, and what ultralytics needs."""
+"""Detectors from a file: ONNX, and the checks before ultralytics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SaveModel = Callable[..., Path]
 
 @pytest.fixture
 def save_model(tmp_path: Path) -> SaveModel:
-    """Return a function that writes models which say the same of every image."""
+    """Return a function that writes models with the same output for every image."""
 
     def save(
         *outputs: np.ndarray,
@@ -224,7 +224,7 @@ def test_a_class_beyond_the_labels_is_told(save_model: SaveModel) -> None:
 
 
 def raw_heads() -> list[np.ndarray]:
-    """Return heads (1 x A x h x w x K) that say nothing, but for one box."""
+    """Return heads (1 x A x h x w x K) that find nothing but one box."""
     heads = [np.full_like(level, -9.0)[None] for level in grids(2, 5 + CLASSES)]
     heads[1][0, 1, 1, 4] = (0, 0, 0, 0, 9, -9, -9, 9)
     return heads
@@ -247,7 +247,7 @@ def test_raw_heads_with_anchors(save_model: SaveModel) -> None:
 
 
 def test_raw_heads_without_anchors_are_refused(save_model: SaveModel) -> None:
-    """The message says what was seen, and how to export."""
+    """The message says what was found, and how to export."""
     with pytest.raises(
         SettingsError, match=r'output0 \(1 x 2 x 8 x 12 x 8\).* raw heads.* export it with decoded'
     ):
@@ -287,7 +287,7 @@ def test_names_that_are_none_become_numbers(save_model: SaveModel, names: str) -
 def test_another_count_of_labels_is_refused(
     save_model: SaveModel, tmp_path: Path, boxes_last: bool
 ) -> None:
-    """Both counts are told; one label less must not turn a class into objectness."""
+    """The message gives both counts; a missing label must not turn a class into objectness."""
     labels = tmp_path / 'labels.txt'
     labels.write_text('a\nb\n')
     rows = (
@@ -422,7 +422,7 @@ def test_the_gpu_is_used_where_onnxruntime_can(
 
 @pytest.fixture(scope='module')
 def yolov4_tiny() -> YoloDetector:
-    """Return the network of which the files are made."""
+    """Return the network that the files are made from."""
     return load_yolov4_tiny(ModelStore(), DetectorOptions(), CPU)
 
 
@@ -454,7 +454,7 @@ def export(
     **metadata: str,
 ) -> Path:
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # that the exporter will be another one some day
+        warnings.simplefilter('ignore')  # a deprecation of the exporter
         torch.onnx.export(
             network.eval(),
             (torch.zeros(1, 3, height, width),),
@@ -470,7 +470,7 @@ def export(
 
 
 class ByProbability:
-    """A detector of which probabilities are the evidence, as they are for ONNX."""
+    """A detector whose evidence is the probabilities, as for ONNX."""
 
     def __init__(self, detector: YoloDetector) -> None:
         self._run_network = detector.run_network
@@ -598,7 +598,7 @@ def test_ultralytics_must_be_installed(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_file_of_ultralytics_is_read_only_if_the_user_names_its_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It can hold code, so nothing is unpickled that nobody has vouched for."""
+    """It can hold code, so it is not unpickled before a user has vouched for it."""
     read: list[bytes] = []
 
     def load(file: str) -> SimpleNamespace:
@@ -621,7 +621,7 @@ def test_a_file_of_ultralytics_is_read_only_if_the_user_names_its_hash(
 
 
 def test_ultralytics_gets_no_name_that_it_could_download(tmp_path: Path) -> None:
-    """Only a .pt file that is there is given to it."""
+    """Only an existing .pt file is passed on to it."""
     with pytest.raises(SettingsError, match='set detector_path to a file that exists'):
         load_ultralytics(tmp_path / 'yolov8n.pt', EMPTY, DetectorOptions(), CPU)
     other = tmp_path / 'yolov8n.yaml'

@@ -61,7 +61,7 @@ def in_this_process(monkeypatch):
 
 @pytest.fixture
 def read(tmp_path, in_this_process):
-    """Return a function that reads what a file with the given content shows."""
+    """Return a function that reads the picture of a file with this content."""
 
     def read(data, name='page.pdf', page=0, page_dpi=FAST):
         file = tmp_path / name
@@ -246,7 +246,7 @@ def test_a_dimension_line_that_its_text_cuts_in_two(read):
 
 
 def screws():
-    """Return bolts and screws in rows, and rhombs with an axis, which have something of arrows."""
+    """Return rows of bolts and screws, and rhombs with an axis, which resemble arrows."""
     parts = []
     for x in range(60, 240, 18):
         hexagon = [
@@ -694,7 +694,7 @@ def test_the_pieces_to_leave_out_are_looked_at_once(tmp_path):
     assert pieces.times == 1
 
 
-# The languages inside of SVG
+# The languages inside SVG
 
 
 def test_path_data_means_the_same_in_all_its_forms():

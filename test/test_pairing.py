@@ -1,4 +1,4 @@
-"""Pairs of objects with labels and looks made by hand; CLIP's table is the real one."""
+"""Pairs of objects with hand-made labels and features; CLIP's tables are real."""
 
 import math
 
@@ -112,7 +112,7 @@ def test_several_pairs_by_assignment(embedder):
     assert labels_paired(one, reference, image) == [('dog', 'dog')]
 
 
-def test_among_equally_alike_objects_the_surer_ones_win(embedder):
+def test_among_equally_similar_objects_higher_scores_win(embedder):
     reference = [seen('dog', score=0.5), seen('dog', score=0.9)]
     image = [seen('dog', score=0.8), seen('dog', score=0.3)]
     (pair,) = pair_objects(reference, image, Pairing('text'), embedder).pairs

@@ -484,7 +484,7 @@ def panels_of(picture, match):
 def test_the_semantics_show_heat_boxes_and_the_pair(weighted):
     reference, image, match = weighted
     panels = panels_of(draw_semantics(*weighted, max_width=1000), match)
-    assert share_of(SKY, panels) > 0.001  # boxes that weigh
+    assert share_of(SKY, panels) > 0.001  # boxes that give weights
     unpaired = replace(match, paired=PairedObjects())
     plain = panels_of(draw_semantics(reference, image, unpaired, max_width=1000), match)
     gap = ~plain.any(axis=(0, 2))

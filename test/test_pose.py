@@ -24,7 +24,7 @@ def rotated(x=0.0, y=0.0, z=0.0):
 
 
 def tilted(degrees, random):
-    """Return a picture that is tilted about a random line in its plane."""
+    """Return the rotation of a picture tilted about a random line in its plane."""
     azimuth, roll = random.uniform(0, 2 * np.pi, 2)
     axis = degrees * np.array([np.cos(azimuth), np.sin(azimuth)])
     return rotated(*axis) @ rotated(z=np.degrees(roll))
@@ -99,7 +99,7 @@ def test_quaternions_by_hand(vector, quaternion):
     assert pose.quaternion == pytest.approx(quaternion, abs=1e-7)
 
 
-# On its head, where OpenCV's solver loses a solution.
+# Upside down, where OpenCV's solver loses a solution.
 @example(tilt=17.5, azimuth=1.0, roll=180.0, x=0.0, y=0.0, z=1.0, camera=PINHOLE, seed=0)
 @settings(max_examples=60, deadline=None)
 @given(
@@ -139,7 +139,7 @@ def test_the_covariance_is_positive_definite(tilt, z, noise, count, seed):
         return  # so small that noise hides its shape
     assert (pose.covariance == pose.covariance.T).all()
     assert np.linalg.eigvalsh(pose.covariance).min() > 0
-    # No axis is more uncertain than that the picture may be turned any way.
+    # No axis is more uncertain than an arbitrary rotation.
     assert np.diag(pose.covariance)[3:].max() <= np.pi**2 * 2
     assert 0 <= pose.ambiguity <= 1
     assert (pose.ambiguity > 0) == (pose.alternative is not None)
@@ -218,7 +218,7 @@ def test_no_other_pose_nearby_explains_the_points_better(camera):
 
 
 def test_no_rotation_is_more_uncertain_than_half_a_turn():
-    # A picture 7 pixels wide: its tilt cannot be told at all, but its roll can.
+    # A picture 7 pixels wide: its tilt cannot be measured at all, but its roll can.
     reference_points = random_points(20, np.random.default_rng(0))
     truth = Placement(np.eye(3), np.array([0.0, 0.0, 40.0]))
     pose = find_pose(reference_points, seen(reference_points, truth), SIZE, WIDTH, PINHOLE)
@@ -252,7 +252,7 @@ def test_a_far_picture_may_be_tilted_either_way_and_the_covariance_says_so():
         if other < best:
             flips += 1
             assert best > 30
-    assert 10 < flips < 40  # neither side is always right: it is ambiguous indeed
+    assert 10 < flips < 40  # neither pose is always right: it is truly ambiguous
 
 
 def test_the_back_of_a_picture_is_no_pose():

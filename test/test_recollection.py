@@ -23,7 +23,7 @@ def cup(matcher, coffee):
 
 
 class Stream:
-    """Guides through images of the virtual camera, whose motion is known."""
+    """Matches images of the virtual camera, whose motion is known."""
 
     def __init__(self, matcher, known, scene):
         self.matcher, self.known, self.scene = matcher, known, scene
@@ -72,7 +72,7 @@ def test_objects_are_carried_along_until_it_is_time_to_look_again(stream):
     moved = warp_points(motion, middle)[0]
     assert after.area.left < moved[0] < after.area.right
     assert after.area.top - 5 < moved[1] < after.area.bottom
-    # The one that was carried is not taken for a new one.
+    # The one that was carried over does not count as detected.
     assert not detected(stream.show(12.5))
     assert detected(stream.show(13.5))
     assert not detected(stream.show(14.0))

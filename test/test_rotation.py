@@ -1,4 +1,4 @@
-"""Images of turned cameras, set upright and back."""
+"""Images of rotated cameras, turned upright and back."""
 
 from hypothesis import given
 from hypothesis import strategies as st

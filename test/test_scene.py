@@ -1,4 +1,4 @@
-"""Where the knowledge of objects comes from: each step of the chain, with a real detector."""
+"""Where objects come from: each step of the chain, with a real detector."""
 
 import cv2
 import numpy as np

@@ -1,4 +1,4 @@
-"""A sketch as the reference: from paper to the thing that it shows, through the whole matcher."""
+"""A sketch as the reference: from paper to the object that it shows, with the whole matcher."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -202,7 +202,7 @@ def known(reference: PreparedReference) -> KnownReference:
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note how often a drawing is looked for everywhere and near a view."""
+    """Record whether a drawing is searched everywhere or near a view."""
     made: list[str] = []
 
     def noting(name: str) -> None:
@@ -354,7 +354,7 @@ def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(matcher: M
     planned = matcher.approaches(cat, Options())
     assert planned == [BY_POINTS, BY_INK, Approach(OnObject.name)]
     match = matcher.match(cat, photo)
-    # It is another cat, so it is not said to be found.
+    # It is another cat, so it does not count as found.
     assert match.verdict.status is Status.LOW_CONFIDENCE
     assert match.verdict.reference_to_image is None and match.verdict.confidence == 0
     assert 'laid onto the cat' in match.verdict.message

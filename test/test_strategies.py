@@ -1,4 +1,4 @@
-"""Strategies as the matcher asks them: their order, whose answer counts, and one from outside."""
+"""How the matcher uses strategies: their order, which result wins, and one from outside."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +46,7 @@ def refused(confidence: float) -> Match:
 
 
 class Tiny:
-    """A strategy that answers what a test wants."""
+    """A strategy that returns what a test wants."""
 
     name: ClassVar[str] = 'tiny'
     rank: ClassVar[int] = 400
@@ -124,7 +124,7 @@ def test_a_strategy_from_outside_is_asked_last_and_its_answer_bears_its_name(
     (search,) = tiny.asked
     assert search.reference is cup and search.only_reference
     assert search.earlier.strategy == 'points' and not search.earlier.found
-    # What an earlier one knows of the image is told too.
+    # What an earlier one knows about the image is reported too.
     assert match.image_keypoints == 256
     assert list(match.stage_seconds)[:2] == ['extract', 'match']
 
@@ -171,7 +171,7 @@ def test_a_prior_reaches_only_its_own_reference_and_approach(
 
 
 @pytest.mark.parametrize(
-    ('confidence', 'always', 'told'),
+    ('confidence', 'always', 'reported'),
     [(0.45, False, 'tiny'), (0.0, False, 'points'), (0.0, True, 'tiny')],
 )
 def test_a_strategy_says_itself_whether_its_match_replaces_an_earlier_one(
@@ -181,12 +181,12 @@ def test_a_strategy_says_itself_whether_its_match_replaces_an_earlier_one(
     elsewhere: np.ndarray,
     confidence: float,
     always: bool,
-    told: str,
+    reported: str,
 ) -> None:
     tiny.answer, tiny.always_replaces = refused(confidence), always
     match = matcher.match(cup, elsewhere)
     assert not match.found
-    assert match.strategy == told
+    assert match.strategy == reported
 
 
 def test_objects_are_told_also_by_a_match_that_does_not_count(
@@ -234,7 +234,7 @@ def test_checks_are_told_in_a_fixed_order_those_of_a_strategy_last() -> None:
     ]
 
 
-# What is known of an image
+# The analysis of an image
 
 
 def both(threads: ThreadPoolExecutor, ask: Callable[[], object]) -> list[object]:

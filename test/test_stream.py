@@ -1,4 +1,4 @@
-"""The schedule of a stream, with a clock that tests set and matches that a script answers."""
+"""The schedule of a stream, with a fake clock and scripted matches."""
 
 from dataclasses import replace
 from threading import Event, Thread
@@ -21,7 +21,7 @@ STEP = 0.1  # seconds from frame to frame
 
 
 class Film:
-    """Shows a scene to a stream whose matches know the truth, in a time of its own."""
+    """Shows a scene to a stream with a clock of its own; its matches know the truth."""
 
     def __init__(self, **options):
         self.scene = VirtualScene(PICTURE, example_photo('gravel'), 320, 240)
@@ -62,7 +62,7 @@ class Film:
         return corner_error(answer.reference_to_image, self.truths[id(frame.image)], BOX)
 
     def lock(self):
-        """Show a frame and match it, so that the next ones can be followed."""
+        """Show a frame and match it, so that the next ones can be tracked."""
         frame = self.frame()
         assert self.stream.follow(frame) is None
         assert self.stream.wants_match
@@ -179,7 +179,7 @@ def test_another_reference_is_not_answered_by_the_track_of_the_first(film):
     assert film.stream.follow(film.frame()) is None
 
 
-def test_a_match_of_what_is_not_sought_any_more_begins_no_track(film):
+def test_a_match_of_what_is_no_longer_looked_for_starts_no_track(film):
     old = film.frame()
     film.stream.follow(old)
     film.references = (named_reference(PICTURE, revision=2),)
@@ -214,9 +214,9 @@ def test_a_refused_frame_ends_no_track_and_is_answered_by_the_match(film):
     refused = film.refused()
     assert film.stream.follow(refused) is None
     assert film.stream.wants_match
-    told = []
-    assert film.stream.match(refused, told.append).status is Status.BAD_IMAGE
-    assert told == [refused.answer]
+    answers = []
+    assert film.stream.match(refused, answers.append).status is Status.BAD_IMAGE
+    assert answers == [refused.answer]
 
 
 def test_a_match_that_fails_is_answered_with_fault_and_reported(film):
@@ -320,7 +320,7 @@ def test_a_match_that_does_not_end_is_told_instead_of_a_track_that_nobody_confir
     assert not film.stream.wants_match
     free.set()
     thread.join(10)
-    # It ended after all, and what it found is followed.
+    # It ended after all, and what it found is tracked.
     assert film.stream.follow(film.frame()).matched_tag == 'frame 2'
 
 

@@ -58,7 +58,7 @@ def waves(shape, pitch):
 
 
 def with_known_weights(model):
-    """Fill all weights with numbers that look random but are the same for ever."""
+    """Fill all weights with reproducible pseudo-random numbers."""
     for pitch, (name, values) in enumerate(sorted(model.state_dict().items()), start=1):
         if values.is_floating_point():
             gain = (4 / values[0].numel()) ** 0.5 if values.ndim > 1 else 0.1
@@ -353,7 +353,7 @@ def test_superpoint_stays_on_the_device_of_its_input():
         assert descriptors.shape == (256, 12, 16)
         assert only_peaks(scores).device.type == 'cuda'
         keypoints = torch.rand(50, 2, device='cuda')
-        # cuDNN's way to sample cannot be faked.
+        # cuDNN's sampling cannot be faked.
         with torch.backends.cudnn.flags(enabled=False):
             sampled = sample_descriptors(descriptors, keypoints)
         assert sampled.shape == (50, 256)

@@ -1,4 +1,4 @@
-"""Tracking in scenes whose truth is known: how exact it is, and when it must be lost."""
+"""Tracking in scenes with known ground truth: its accuracy, and when it must stop."""
 
 from dataclasses import dataclass, replace
 from threading import Thread
@@ -44,7 +44,7 @@ def views(scene):
 
 
 def match_of(view, frame, moved=(0, 0), revision=0, image=None):
-    """Return a full match of a view that is right, but for being moved by some pixels."""
+    """Return a full match of a view that is right except for a shift of some pixels."""
     grid = np.stack(np.meshgrid(np.linspace(20, 580, 9), np.linspace(20, 380, 7)), axis=-1)
     reference_points = grid.reshape(-1, 2)
     shift = np.array([[1, 0, moved[0]], [0, 1, moved[1]], [0, 0, 1]])
@@ -254,7 +254,7 @@ def test_an_outline_may_move_fast_but_not_change_at_once():
     assert why_too_sudden(outline, larger, 0.3) == ''  # ten frames were missing
 
 
-# Following
+# Tracking
 
 
 def test_tracked_frames_are_as_exact_as_the_full_match(views):
@@ -379,7 +379,7 @@ def test_another_view_is_compared_with_a_newer_frame_and_the_drift_is_known(coff
         answer = track.follow(grey_frame(view.image, frame / RATE))
         assert error_of(answer, view) < MAX_DRIFT
     assert 0 < track.drift <= MAX_DRIFT
-    # Of a full match a second ago 97 % are left of what it is surer of than not, and less here.
+    # After a second, 97 % of the confidence above 0.5 are left, and less here.
     assert answer.verdict.confidence < 0.5 + 0.9 * (SURE - 0.5)
 
 
@@ -473,11 +473,11 @@ def test_a_full_match_corrects_a_track_that_is_off(views, moved):
     assert answer.matched_stamp == 20 / RATE
 
 
-BLANK = np.full((480, 640, 3), 90, np.uint8)  # in which nothing can be followed
+BLANK = np.full((480, 640, 3), 90, np.uint8)  # in which nothing can be tracked
 
 
 def following(views, **fields):
-    """Return a tracker that has followed the first frame to the one with number 19."""
+    """Return a tracker that has tracked from the first frame to number 19."""
     tracker = Tracker()
     tracker.matched(match_of(views[0], 0, **fields))
     follow_all(tracker, images_of(views[1:20]), first=1)

@@ -51,7 +51,7 @@ def build(ultralytics: Any, kind: str) -> Any:
 
 
 def make(ultralytics: Any, kind: str, path: Path) -> Path:
-    """Save a network of a kind that says something else of every place."""
+    """Save a network of a kind whose output differs at every place."""
     model = build(ultralytics, kind)
     network = model.model.train()
     for layer in network.modules():
@@ -110,14 +110,14 @@ def test_levels_are_what_ultralytics_decodes(ultralytics: Any, tmp_path: Path, k
 
 
 def strongest(output: NetworkOutput) -> Candidate:
-    """Return an object of the class that some cell of the middle level speaks for most."""
+    """Return an object of the class with the strongest evidence on the middle level."""
     evidence = output.levels[1].evidence[0]
     return Candidate(1, 0, int(evidence.amax(dim=(1, 2)).argmax()), 1.0, Area(0, 0, 128, 64))
 
 
 @pytest.mark.parametrize('kind', ['yolov8n', 'yolo11n-seg', 'yolo26n'])
 def test_the_closed_form_is_grad_cam(ultralytics: Any, tmp_path: Path, kind: str) -> None:
-    """What speaks for a class is its score without bias: what gradients give, too."""
+    """The evidence for a class is its score without bias, as gradients show."""
     path = make(ultralytics, kind, tmp_path / 'model.pt')
     pixels = noise()
     detector = load(path)
@@ -137,7 +137,7 @@ def test_the_closed_form_is_grad_cam(ultralytics: Any, tmp_path: Path, kind: str
 
 
 def test_objects_of_a_photo(ultralytics: Any, tmp_path: Path, coffee: np.ndarray) -> None:
-    """From file to heat map; what an untrained network sees is of no interest."""
+    """From file to heat map; what an untrained network detects does not matter."""
     model = build(ultralytics, 'yolov8n')
     for branch in model.model.model[-1].cv3:
         branch[-1].bias.data.zero_()
@@ -158,7 +158,7 @@ def test_objects_of_a_photo(ultralytics: Any, tmp_path: Path, coffee: np.ndarray
 def test_the_file_itself_is_loaded_and_nothing_downloaded(
     ultralytics: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Ultralytics takes some names for others, which it would fetch."""
+    """Ultralytics replaces some names by others, which it would download."""
     from ultralytics.utils import downloads
 
     def refuse(*_: Any, **__: Any) -> None:

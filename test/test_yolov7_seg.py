@@ -56,7 +56,7 @@ SMALL_PLAN = {
 
 
 class Calls:
-    """Something that is pickled as a call of a function."""
+    """Something that is pickled as a function call."""
 
     def __init__(self, function, *arguments):
         self._call = (function, arguments)

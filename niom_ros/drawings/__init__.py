@@ -1,1 +1,1 @@
-"""Finding what a drawing shows: its strokes are laid along the edges of a camera image."""
+"""Finding what a drawing shows: its strokes are aligned with the edges of a camera image."""

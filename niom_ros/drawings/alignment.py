@@ -1,4 +1,4 @@
-"""Laying the strokes of a drawing along the edges of an image, from many starts at once.
+"""Aligning the strokes of a drawing with the edges of an image, from many starts at once.
 
 Each start climbs to where most ink lies on edges of its orientation, first on blurred edges, then
 on sharper ones. A camera rarely sees a sheet at a steep angle, so any distortion beyond a
@@ -20,10 +20,10 @@ HOMOGRAPHY_PARAMETERS = 8
 class AlignmentParameters:
     """How strokes are aligned with edges."""
 
-    ink_weight: float = 30.0  # independent observations that all ink together counts as
-    distortion: float = 0.05  # usual one of the outline beyond a similarity, in parts of its size
+    ink_weight: float = 30.0  # number of independent observations that all ink counts as
+    distortion: float = 0.05  # typical distortion beyond a similarity, relative to the outline
     damping: float = 0.01  # of Levenberg-Marquardt steps
-    min_hold: float = 0.2  # edge strength: on weaker edges ink still resists being moved
+    min_hold: float = 0.2  # edge strength; on weaker edges, ink still resists moves
     # How many points of the strokes are used on levels with this blur, in pixels; else all.
     points: tuple[tuple[float, int], ...] = ((16.0, 300), (8.0, 400), (4.0, 600), (2.0, 800))
 
@@ -37,7 +37,7 @@ class Ink:
 
     points: torch.Tensor  # N x 2
     normals: torch.Tensor  # N
-    corners: torch.Tensor  # 4 x 2, of the part of the drawing that counts
+    corners: torch.Tensor  # 4 x 2, of the used part of the drawing
 
     def first(self, count: int) -> 'Ink':
         """Return a fair sample of the strokes."""
@@ -46,14 +46,14 @@ class Ink:
 
 @dataclass(frozen=True)
 class Frame:
-    """The pixels of an image, shifted and scaled to about -1 to 1."""
+    """Normalised coordinates: pixels of an image, shifted and scaled to about -1 to 1."""
 
     width: int
     height: int
 
     @property
     def scale(self) -> float:
-        """Return how many pixels one unit has."""
+        """Return the number of pixels per unit."""
         return max(self.width, self.height) / 2
 
     def units(self, points: torch.Tensor) -> torch.Tensor:
@@ -76,7 +76,7 @@ class Frame:
         return torch.linalg.inv(to_units) @ change @ to_units
 
     def jacobians(self, points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return how x and y of pixels move with the eight parameters: ... x 8 each."""
+        """Return the derivatives of x and y by the eight parameters: ... x 8 each."""
         x, y = self.units(points).unbind(dim=-1)
         one, none = torch.ones_like(x), torch.zeros_like(x)
         horizontal = torch.stack([x, y, one, none, none, none, -x * x, -x * y], dim=-1)
@@ -108,7 +108,7 @@ def climb(
             diagonal = torch.diagonal(curvature, dim1=1, dim2=2)
             damping = parameters.damping * (diagonal + 0.01 * diagonal.mean(dim=1, keepdim=True))
             change = torch.linalg.solve(curvature + torch.diag_embed(damping), gradient)
-            # A level says nothing about moves larger than its blur.
+            # A level carries no information about moves larger than its blur.
             reach = change.abs().amax(dim=1, keepdim=True) * frame.scale
             change = change * (level.blur / reach.clamp(min=1e-6)).clamp(max=1)
             views = frame.change(change) @ views
@@ -128,7 +128,7 @@ def ink_gradient(
     strength, gradient_x, gradient_y = level.at(points, normals, size)
     horizontal, vertical = Frame(*size).jacobians(points)
     gradient = (gradient_x[..., None] * horizontal + gradient_y[..., None] * vertical).mean(dim=1)
-    # Along a line nothing holds it; across, its edge is a ridge as wide as the blur.
+    # Along a line, nothing constrains it; across, its edge is a ridge as wide as the blur.
     across = torch.cos(normals)[..., None] * horizontal + torch.sin(normals)[..., None] * vertical
     hold = (strength.clamp(min=parameters.min_hold) / level.blur**2)[..., None]
     curvature = torch.einsum('kni,knj->kij', hold * across, across) / points.shape[1]
@@ -161,7 +161,7 @@ def corner_deviations(
     level: int,
     parameters: AlignmentParameters = DEFAULTS,
 ) -> torch.Tensor:
-    """Return how uncertain each corner of a drawing is in a view (1 x 3 x 3), in pixels: 4."""
+    """Return the standard deviation of each corner in a view (1 x 3 x 3), in pixels: 4."""
     frame = Frame(*edges.size)
     _, curvature = ink_gradient(view, ink, edges.levels[level], edges.size, parameters)
     projection = non_similarity(ink.corners)
@@ -180,7 +180,7 @@ def score(
     level: int,
     parameters: AlignmentParameters = DEFAULTS,
 ) -> torch.Tensor:
-    """Return how good K views are: ink on edges, less what distorting the outline costs."""
+    """Return the scores of K views: ink on edges, minus the cost of distortion."""
     strength = edges.levels[level].at(*warp_strokes(views, ink), edges.size)[0]
     outlines = warp(views, ink.corners)
     distortion = outlines.reshape(-1, HOMOGRAPHY_PARAMETERS) @ non_similarity(ink.corners)
@@ -191,7 +191,7 @@ def score(
 
 
 def non_similarity(corners: torch.Tensor) -> torch.Tensor:
-    """Return the 8 x 8 projection of outlines onto what no similarity transform explains."""
+    """Return the 8 x 8 projection of outlines that removes similarity transforms."""
     x, y = (corners - corners.mean(dim=0)).double().unbind(dim=1)
     one, none = torch.ones_like(x), torch.zeros_like(x)
     moves = torch.stack(

@@ -1,7 +1,7 @@
 """The edges of a camera image: how strong they are at each pixel, and their orientation.
 
-Coarse levels are blurred so much that a drawing far from its object still knows in which
-direction to move; the finest is as sharp as the image.
+Coarse levels are blurred enough to attract a drawing from far away; the finest is as sharp as the
+image.
 """
 
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ class EdgeParameters:
     """How edges are found: from colours, and from the first layers of a detector network."""
 
     side: int = 480  # pixels to which the longer side of an image is resized first
-    orientations: int = 8  # that are distinguished, over half a turn
-    orientation_spread: float = 1.5  # steps of orientation over which an edge still counts
-    blurs: tuple[float, ...] = (16.0, 8.0, 4.0, 2.0, 1.0)  # pixels, of levels from coarse to fine
+    orientations: int = 8  # bins over half a turn
+    orientation_spread: float = 1.5  # bins over which an edge is spread
+    blurs: tuple[float, ...] = (16.0, 8.0, 4.0, 2.0, 1.0)  # pixels, from coarse to fine
 
     colour_spreads: tuple[float, ...] = (1.0, 2.0, 4.0)  # pixels over which colours are compared
-    # Gradient over one pixel: camera noise has less, shades 4 % apart have more.
+    # Gradient over one pixel: camera noise is below, shades 4 % apart are above.
     min_colour_gradient: float = 25.0
     colour_neighbourhood: float = 12.0  # pixels around an edge that it must stand out from
 
-    feature_layers: tuple[int, ...] = (7, 15)  # the ends of the network's first two blocks
-    feature_scale: float = 2.0  # pixels of the network's input for one of the image
+    feature_layers: tuple[int, ...] = (7, 15)  # last layers of the network's first two blocks
+    feature_scale: float = 2.0  # pixels of the network's input per pixel of the image
     feature_spread: float = 1.0  # cells of a layer over which features are compared
     feature_neighbourhood: float = 24.0  # pixels around an edge that it must stand out from
     stride: int = 32  # of the network; the size of its input is a multiple
-    margin: int = 64  # pixels of the network's input around the image: its border is no edge
+    margin: int = 64  # pixels of the network's input, so that the image border is no edge
 
-    min_strength: float = 0.1  # of the image's strong edges; fainter never counts, even if alone
-    texture_strength: float = 0.6  # of the mean strength around: the edges of a texture
-    min_deviation: float = 0.03  # of edge strengths; with less, there are hardly any edges
+    min_strength: float = 0.1  # relative to strong edges of the image; weaker ones never count
+    texture_strength: float = 0.6  # relative to the mean strength around; weaker is texture
+    min_deviation: float = 0.03  # of strengths; below, there are hardly any edges
 
 
 DEFAULTS = EdgeParameters()
@@ -47,7 +47,7 @@ DEFAULTS = EdgeParameters()
 
 @dataclass(frozen=True)
 class EdgeLevel:
-    """The edges of an image at one sharpness, in standard deviations from their mean."""
+    """The edges of an image at one blur, in standard deviations from their mean."""
 
     blur: float  # pixels
     # 1 x 3 x (orientations + 1) x height x width: strength and its two gradients; the first
@@ -84,7 +84,7 @@ class Edges:
 
     width: int
     height: int
-    scale: float  # pixels of these edges for one of the image
+    scale: float  # pixels of these edges per pixel of the image
     oriented: np.ndarray  # orientations x height x width, not blurred
     levels: tuple[EdgeLevel, ...]
 
@@ -94,14 +94,14 @@ class Edges:
         return self.width, self.height
 
     def picture(self) -> np.ndarray:
-        """Return the edges of all orientations as a picture for people: RGB, light on dark."""
+        """Return the edges of all orientations as an RGB picture, light on dark."""
         strongest = self.oriented.max(axis=0)
         grey = 255 * np.minimum(strongest / max(float(np.percentile(strongest, 99)), 1e-6), 1)
         return np.repeat(grey.astype(np.uint8)[:, :, None], 3, axis=2)
 
 
 class EdgeFinder:
-    """Finds the edges of images: where colours change, and where a network sees another thing.
+    """Finds the edges of images: where colours change, and where features of a network change.
 
     The first layers of a detector have learnt from many objects what belongs together, so that the
     outline of a tiger counts more than its stripes.

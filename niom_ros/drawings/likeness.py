@@ -1,4 +1,4 @@
-"""Whether a picture is a drawing: lines on paper, also blue or shaded paper, pencil and marker."""
+"""Whether a picture is a drawing: pencil or marker on white, coloured or shaded paper."""
 
 from dataclasses import dataclass, field
 import math
@@ -17,19 +17,19 @@ class LikenessParameters:
 
     side: int = 512  # pixels to which the longer side of a picture is resized first
     min_points: int = 10  # on strokes
-    max_paper: float = 0.25  # of the strongest ink; fainter is paper
-    min_paper: float = 0.5  # share of the picture; a picture with less paper is no drawing
-    enough_paper: float = 0.65  # share of the picture from which only the score decides
+    max_paper: float = 0.25  # relative to the strongest ink; weaker is paper
+    min_paper: float = 0.5  # share of the picture; with less, it is no drawing
+    enough_paper: float = 0.65  # share of the picture; with more, only the score decides
     beside: float = 2.5  # pixels from the border of a stroke to the paper beside it
 
-    # Logistic regression on 400 drawings, real ones and the same on blue, lined and shaded paper,
+    # Logistic regression on 400 drawings, originals and copies on blue, lined and shaded paper,
     # and 360 photos.
     one_sided_weight: float = 7.6
     same_beside_weight: float = 7.4
     colourful_weight: float = -3.2
     bias: float = -6.5
 
-    # What would be grain on a sheet is content in a photo: here it counts.
+    # What would be grain on a sheet is content in a photo, so it is not removed here.
     strokes: StrokeParameters = field(
         default_factory=lambda: StrokeParameters(paper=PaperParameters(noise=0))
     )
@@ -39,9 +39,9 @@ DEFAULTS = LikenessParameters()
 
 
 def drawing_likeness(image: np.ndarray, parameters: LikenessParameters = DEFAULTS) -> float:
-    """Return how sure it is that an RGB picture is lines on paper, 0 (a photo) to 1.
+    """Return the probability that an RGB picture is a drawing, not a photo.
 
-    Three signs tell a drawing. Its ink is all darker than the paper, or all lighter. The paper is
+    A drawing has three signs. Its ink is all darker than the paper, or all lighter. The paper is
     the same on both sides of a stroke, while an edge in a photo separates two things. And the
     paper has one colour.
     """
@@ -88,6 +88,6 @@ def colours_at(lab: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.nda
 
 
 def distance(colours: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return how different colours are."""
+    """Return the distances between colours."""
     apart: np.ndarray = np.linalg.norm(colours - others, axis=0)
     return apart

@@ -1,4 +1,4 @@
-"""Which pixels are paper and which are ink: dark or light lines, in even light or in shadow."""
+"""Telling ink from paper: dark or light lines, in even light or shadow."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ import numpy as np
 class PaperParameters:
     """How ink is distinguished from paper."""
 
-    min_ink: float = 0.4  # of the strongest ink; fainter is paper, shadow or grid lines
-    window: float = 0.12  # of the longer side: wider than any stroke, smaller than shadows
-    side: int = 160  # pixels of the longer side: enough to see the colour of the paper
-    noise: float = 16.0  # times the median difference from the paper: grain is never that strong
+    min_ink: float = 0.4  # relative to the strongest ink; weaker is paper, shadow or grid lines
+    window: float = 0.12  # share of the longer side: wider than strokes, smaller than shadows
+    side: int = 160  # pixels of the longer side: enough for the colour of the paper
+    noise: float = 16.0  # times the median difference from the paper: above any grain
     min_contrast: float = 12.0  # distance in Lab between the strongest ink and the paper
-    min_stroke: float = 0.01  # of the longer side; a shorter one is dust or a JPEG artefact
+    min_stroke: float = 0.01  # share of the longer side; shorter ones are dust or JPEG artefacts
     min_stroke_pixels: int = 4
 
 
@@ -27,16 +27,16 @@ def ink_strength(
 ) -> np.ndarray:
     """Return how much each pixel of an RGB picture differs from the paper around it, 0 to 1.
 
-    So lines may be dark on light or light on dark, and a shadow on the paper does not matter.
-    Where the mask is 0 there is no ink.
+    So lines may be dark on light or light on dark, and shadows do not matter. Where the mask is 0,
+    there is no ink.
     """
     lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     difference = np.linalg.norm(lab - paper_around(lab, parameters), axis=2)
-    counting = difference if mask is None else difference[mask != 0]
-    if not counting.size:
+    used = difference if mask is None else difference[mask != 0]
+    if not used.size:
         return np.zeros(difference.shape, np.float32)
-    grain = parameters.noise * float(np.median(counting))
-    strongest = max(parameters.min_contrast, grain, float(np.percentile(counting, 99)))
+    grain = parameters.noise * float(np.median(used))
+    strongest = max(parameters.min_contrast, grain, float(np.percentile(used, 99)))
     ink = np.minimum(difference / strongest, 1).astype(np.float32)
     if mask is not None:
         ink[mask == 0] = 0
@@ -63,7 +63,7 @@ def ink_hull(
 ) -> np.ndarray | None:
     """Return a mask (height x width, 0 or 1) of the convex hull of the ink, None if there is none.
 
-    Ink where the given mask is 0 does not count.
+    Ink is ignored where the given mask is 0.
     """
     ink = (ink_strength(image, mask, parameters) > parameters.min_ink).astype(np.uint8)
     _, labels, statistics, _ = cv2.connectedComponentsWithStats(ink, connectivity=8)

@@ -1,4 +1,4 @@
-"""Where a drawing could lie in an image: at every rotation, scale and place."""
+"""Exhaustive search for a drawing in an image, over rotations, scales and positions."""
 
 from dataclasses import dataclass
 import math
@@ -13,16 +13,16 @@ from niom_ros.drawings.strokes import Strokes
 
 @dataclass(frozen=True)
 class SearchParameters:
-    """Which rotations, scales and places are tried."""
+    """Which rotations, scales and positions are tried."""
 
     turns: tuple[float, ...] = tuple(math.radians(degrees) for degrees in range(-180, 180, 15))
-    # Relative to a drawing whose ink just fits into the image.
+    # Relative to the scale at which the ink just fits into the image.
     scales: tuple[float, ...] = tuple(0.35 * 1.25**step for step in range(8))
     side: int = 128  # pixels of the longer side of the search grid
     blur: float = 10.0  # pixels of the edges
     max_points: int = 600  # of the strokes
     places: int = 2  # kept for each rotation and scale
-    min_distance: int = 6  # pixels of the search grid between two places
+    min_distance: int = 6  # pixels of the search grid between two positions
 
 
 DEFAULTS = SearchParameters()
@@ -33,7 +33,7 @@ def likely_views(
 ) -> np.ndarray:
     """Return up to `count` homographies from drawing to edges with much ink on edges, best first.
 
-    Each rotation and scale is correlated with the edges at all places at once, by FFT.
+    Each rotation and scale is correlated with the edges at all positions at once, by FFT.
     """
     shrink = max(edges.size) / parameters.side
     shape = tuple(max(1, round(length / shrink)) for length in edges.size)
@@ -49,7 +49,7 @@ def likely_views(
         ]
     )
     smooth = (smooth - smooth.mean()) / (smooth.std() + 1e-6)
-    # Twice as large: what leaves on one side must not wrap around to the other.
+    # Twice as large, so that nothing wraps around from one side to the other.
     room = 2 * parameters.side
     spectrum = torch.fft.rfft2(torch.from_numpy(smooth), s=(room, room))
     low, high = strokes.points.min(axis=0), strokes.points.max(axis=0)
@@ -88,7 +88,7 @@ def draw(points: np.ndarray, normals: np.ndarray, room: int, orientations: int) 
 
 
 def peaks(ink: np.ndarray, parameters: SearchParameters) -> list[tuple[int, int, float]]:
-    """Return row, column and height of the highest places that are not close to each other."""
+    """Return row, column and value of the highest peaks that are not close to each other."""
     apart = parameters.min_distance
     found = []
     for _ in range(parameters.places):

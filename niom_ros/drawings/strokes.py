@@ -1,4 +1,4 @@
-"""The lines of a drawing: points on them, and the direction of the line at each."""
+"""The strokes of a drawing: points on them, and the direction of the stroke at each."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ DEFAULTS = StrokeParameters()
 
 @dataclass(frozen=True)
 class Strokes:
-    """Points on the lines of a drawing, in an order in which any first part is a fair sample."""
+    """Points on the lines of a drawing, shuffled, so that the first ones are a fair sample."""
 
     points: np.ndarray  # N x 2, pixels of the drawing
     normals: np.ndarray  # N angles across the line, 0 to pi
@@ -34,7 +34,7 @@ class Strokes:
         return len(self.points)
 
     def moved(self, left: int, top: int) -> 'Strokes':
-        """Return the strokes of a part of a picture in pixels of the whole."""
+        """Return the strokes of a crop in pixels of the whole picture."""
         return Strokes(self.points + np.array([left, top], np.float32), self.normals)
 
     def stretched(self, across: float, down: float) -> 'Strokes':
@@ -50,7 +50,7 @@ def strokes_of(
     mask: np.ndarray | None = None,
     parameters: StrokeParameters = DEFAULTS,
 ) -> Strokes:
-    """Find the strokes of an RGB picture; where the mask is 0, it does not count."""
+    """Find the strokes of an RGB picture; where the mask is 0, it is ignored."""
     height, width = picture.shape[:2]
     scale = parameters.side / max(height, width)
     size = max(1, round(width * scale)), max(1, round(height * scale))
@@ -62,7 +62,7 @@ def strokes_of(
     columns, rows, normals = middle_lines(ink, parameters)
     chosen = np.random.default_rng(0).permutation(len(columns))[: parameters.max_points]
     points = np.column_stack([columns, rows])[chosen]
-    # Pixel centres are whole numbers on both scales.
+    # Pixel centres are integers on both scales.
     points = (points + 0.5) * [width / size[0], height / size[1]] - 0.5
     return Strokes(points.astype(np.float32), normals[chosen].astype(np.float32))
 

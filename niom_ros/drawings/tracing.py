@@ -1,4 +1,4 @@
-"""Finding a drawing in an image by its ink, and what speaks for having found it."""
+"""Finding a drawing in an image by its ink, and measuring how well it fits."""
 
 from dataclasses import dataclass, field
 import math
@@ -27,22 +27,22 @@ from niom_ros.drawings.strokes import Strokes
 class TracingParameters:
     """How many views are tried, and when ink lies on an edge."""
 
-    starts: int = 100  # views that climb blurred edges
-    finalists: int = 30  # the best of those, which climb sharp edges
+    starts: int = 100  # views that are refined on blurred edges
+    finalists: int = 30  # the best of those, refined on sharp edges
     steps: int = 8  # on each level of edges
-    rounds: int = 2  # of varying the best views: a better one is often close by
+    rounds: int = 2  # of random variation: a better view is often close by
     parents: int = 2  # views that are varied in a round
     children: int = 12  # variations of each
-    variation: float = 0.04  # of the size of the outline
+    variation: float = 0.04  # relative to the size of the outline
     min_distance: float = 8.0  # pixels between corners; closer views count as the same
 
     coarse_levels: tuple[int, ...] = (0, 1)  # of edges
     fine_levels: tuple[int, ...] = (2, 3, 4)
-    ranking_level: int = 3  # sharp enough to tell a right view from an almost right one
+    ranking_level: int = 3  # sharp enough to rank views that are almost the same
 
     max_strength: float = 3.0  # standard deviations; a stronger edge counts no more
     min_strength: float = 1.0  # standard deviations from which ink lies on an edge
-    reach: int = 3  # pixels across a line in which its edge is looked for
+    reach: int = 3  # pixels to either side of a line, in which its edge is searched
 
     search: SearchParameters = field(default_factory=SearchParameters)
     alignment: AlignmentParameters = field(default_factory=AlignmentParameters)
@@ -56,7 +56,7 @@ class Traced:
     """A view of the drawing in which much of its ink lies on edges."""
 
     drawing_to_image: np.ndarray  # 3 x 3, pixels to pixels
-    image_points: np.ndarray  # N x 2: where each point of the strokes is, to the nearest edge
+    image_points: np.ndarray  # N x 2: the points of the strokes, snapped to the nearest edge
     strength: np.ndarray  # N: of the edge there, 0 to 1
     on_edge: np.ndarray  # N booleans
     checks: dict[str, float]
@@ -70,7 +70,7 @@ def trace(
 ) -> Traced:
     """Find the view of a drawing in which most of its ink lies on edges.
 
-    The corners are those of the part of the drawing that counts.
+    The corners are those of the used part of the drawing.
     """
     search = ViewSearch(ink_of(strokes, corners, edges), edges, parameters)
     starts = likely_views(strokes, edges, parameters.starts, parameters.search)
@@ -92,7 +92,7 @@ def trace_near(
     drawing_to_image: np.ndarray,
     parameters: TracingParameters = DEFAULTS,
 ) -> Traced:
-    """Find such a view close to an expected one: much cheaper than searching everywhere."""
+    """Find such a view near an expected one: much cheaper than a full search."""
     search = ViewSearch(ink_of(strokes, corners, edges), edges, parameters)
     expected = search.as_views(np.linalg.inv(edges_to_image(edges)) @ drawing_to_image[None])
     views = torch.cat([expected, search.varied(expected, seed=0)])
@@ -112,7 +112,7 @@ def ink_of(strokes: Strokes, corners: np.ndarray, edges: Edges) -> Ink:
 
 @dataclass(frozen=True)
 class ViewSearch:
-    """The steps of looking for a drawing in an image; views are K x 3 x 3, drawing to edges."""
+    """The steps of the search; views are homographies from drawing to edges, K x 3 x 3."""
 
     ink: Ink
     edges: Edges
@@ -128,7 +128,7 @@ class ViewSearch:
         return climb(views, self.ink, self.edges, levels, steps, alignment)
 
     def scores(self, views: torch.Tensor, level: int) -> torch.Tensor:
-        """Return how good views are on one level of edges: K."""
+        """Return the scores of views on one level of edges: K."""
         return score(views, self.ink, self.edges, level, self.parameters.alignment)
 
     def best_of(self, views: torch.Tensor) -> torch.Tensor:
@@ -162,7 +162,7 @@ class ViewSearch:
         return torch.from_numpy(np.stack(moved)).to(views)
 
     def described(self, view: torch.Tensor) -> Traced:
-        """Return what a single view (1 x 3 x 3) says, in pixels of the image."""
+        """Return a single view (1 x 3 x 3) with its measurements, in pixels of the image."""
         ink, edges, parameters = self.ink, self.edges, self.parameters
         points, normals = warp_strokes(view, ink)
         strengths = [level.at(points, normals, edges.size)[0, 0] for level in edges.levels]
@@ -206,6 +206,6 @@ def nearest_edges(
     along = torch.stack(
         [sharpest.at(points + step * across, normals, edges.size)[0] for step in steps]
     )
-    # Where several are within reach, a place between them: a soft maximum.
+    # A soft maximum: between edges if several are within reach.
     shares = torch.softmax(2 * along, dim=0)
     return points + (shares * steps[:, None, None]).sum(dim=0)[..., None] * across

@@ -38,7 +38,7 @@ NOT_WEIGHTED = Weights(why_none='tracked')
 
 
 @dataclass(frozen=True)
-class Sought:
+class Target:
     """What is looked for, and how; a track of anything else is given up."""
 
     revisions: tuple[int, ...]  # of the references
@@ -149,7 +149,7 @@ class Stream:
         self._name = name
         self._survives = survives
         self._following = False  # whether the last frame was answered by tracking
-        self._sought: Sought | None = None  # what may be tracked; None: nothing
+        self._target: Target | None = None  # what may be tracked; None: nothing
         self._last_stamp = -math.inf  # of the last frame
         self._last_match = -math.inf  # stamp of the last frame that should be matched
         self._match_due = math.inf  # deadline of the full match under way
@@ -206,10 +206,10 @@ class Stream:
         if frame.stamp <= self._last_stamp:
             self._start_over()
         self._last_stamp = frame.stamp
-        sought = sought_in(frame) if frame.options.tracking else None
-        if sought != self._sought:
+        target = target_of(frame) if frame.options.tracking else None
+        if target != self._target:
             # In this order, so that a track that starts just now is forgotten here or by `match`.
-            self._sought = sought
+            self._target = target
             self.forget(SOMETHING_ELSE)
         self.wants_match = False
         if stuck := self._why_stuck():
@@ -218,7 +218,7 @@ class Stream:
             self._report(stuck)
             return no_answer(Status.FAULT, stuck)
         try:
-            tracked, tag = self._track(frame) if sought is not None else (None, None)
+            tracked, tag = self._track(frame) if target is not None else (None, None)
             found = tracked is not None and tracked.found
             answer = None
             if found or self._following:
@@ -351,8 +351,8 @@ class Stream:
 
     def _correct(self, frame: Frame, answer: Answer) -> None:
         """Tell the tracker where a full match found the reference, or that it did not."""
-        sought = sought_in(frame)
-        if sought != self._sought:
+        target = target_of(frame)
+        if target != self._target:
             return
         known = answer.reference
         if not answer.found or known is None:
@@ -372,7 +372,7 @@ class Stream:
                 revision=known.revision,
             )
         )
-        if sought != self._sought:  # changed meanwhile
+        if target != self._target:  # changed meanwhile
             self.forget(SOMETHING_ELSE)
 
     def _fault(self, error: BaseException) -> Answer:
@@ -382,10 +382,10 @@ class Stream:
         return no_answer(Status.FAULT, reason)
 
 
-def sought_in(frame: Frame | RefusedFrame) -> Sought:
+def target_of(frame: Frame | RefusedFrame) -> Target:
     """Return what is looked for in a frame, and how."""
     revisions = tuple(known.revision for known in frame.references)
-    return Sought(revisions, frame.options.matching.limits, frame.options.rotation)
+    return Target(revisions, frame.options.matching.limits, frame.options.rotation)
 
 
 def remember(kept: dict[float, Any], stamp: float, what: Any) -> None:

@@ -1,1 +1,1 @@
-"""Following a reference that was found from frame to frame: cheaper than finding it again."""
+"""Tracking a reference from frame to frame: cheaper than matching it again."""

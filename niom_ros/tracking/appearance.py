@@ -1,4 +1,4 @@
-"""How a reference looks in one frame, coarsely, and whether it still looks so in others."""
+"""How a reference looks in one frame, coarsely, and whether it looks the same in others."""
 
 from dataclasses import dataclass
 import math
@@ -17,9 +17,9 @@ class AppearanceParameters:
 
     blocks: int = 4  # in each direction
     samples: int = 8  # of a block, in each direction
-    min_contrast: float = 3.0  # standard deviation of grey values; a plainer block tells nothing
+    min_contrast: float = 3.0  # standard deviation of grey values; plainer blocks are ignored
     min_correlation: float = 0.5  # normalised cross-correlation of blocks that look alike
-    min_blocks: int = 3  # in view and not plain; fewer do not support a statement
+    min_blocks: int = 3  # in view and not plain; fewer are not enough
 
     @property
     def grid(self) -> int:
@@ -33,8 +33,8 @@ DEFAULTS = AppearanceParameters()
 class Appearance:
     """A coarse picture of a reference as one frame showed it.
 
-    Comparing block by block keeps the visible part alike when something covers the rest, and makes
-    the comparison independent of brightness, also where it changes across the reference.
+    Comparing block by block tolerates occlusion of other blocks, and makes the comparison
+    independent of brightness, even where that varies across the reference.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Corners of a frame that are worth following, and where they moved in the next one."""
+"""Corners of a frame to track, and where they moved in the next one."""
 
 from dataclasses import dataclass
 
@@ -14,21 +14,21 @@ class CornerParameters:
     """Which corners of a frame are chosen."""
 
     max_corners: int = 120  # more cost time and hardly add anything
-    min_quality: float = 0.003  # of the strongest corner's response: noise has corners too
+    min_quality: float = 0.003  # relative to the strongest corner: noise has corners too
     cells: int = 12  # in each direction, over which corners are spread
-    border: int = 4  # pixels from the edge of the frame; closer, a patch would not be whole
+    border: int = 4  # pixels from the edge of the frame, so that patches are complete
 
 
 @dataclass(frozen=True)
 class FlowParameters:
-    """How corners are followed to the next frame, with pyramidal Lucas-Kanade."""
+    """How corners are tracked to the next frame, with pyramidal Lucas-Kanade."""
 
-    max_points: int = 80  # the first ones: corners are ordered so that these are spread well
+    max_points: int = 80  # the first ones; corners are ordered so that these are well spread
     window: int = 13  # pixels of the half-size frame
-    levels: int = 3  # below the half-size frame: shifts up to about 100 pixels are followed
+    levels: int = 3  # below the half-size frame: enough for shifts of about 100 pixels
     max_iterations: int = 10  # on each level
     min_step: float = 0.05  # pixels; a smaller step ends the iteration
-    max_return_error: float = 1.0  # pixels of the half-size frame, after following forth and back
+    max_return_error: float = 1.0  # pixels of the half-size frame, of the forward-backward check
     reprojection_error: float = 2.0  # pixels of the frame, for the homography of the motion
 
 
@@ -42,10 +42,9 @@ def choose_corners(
 ) -> np.ndarray:
     """Return corners of a frame inside a convex area, spread over it: N x 2.
 
-    The points of the match itself are not used: those of drawings lie along lines, on which a
-    point slips without looking any different (the aperture problem), and those of networks are
-    not always where a small shift is visible. At a corner the smaller eigenvalue is large, so it
-    cannot slip in any direction.
+    The points of the match itself are not used: those of drawings lie on lines, along which a
+    point can slide unnoticed (the aperture problem), and those of networks are not always where a
+    small shift is visible. At a corner the smaller eigenvalue is large, so it cannot slide.
     """
     border, cells = parameters.border, parameters.cells
     mask = np.zeros(frame.levels[0].shape, np.uint8)
@@ -78,9 +77,9 @@ def motion_between(
     points: np.ndarray,
     parameters: FlowParameters = FLOW_DEFAULTS,
 ) -> np.ndarray | None:
-    """Return the homography that moves points of one frame to the next; None: they share none.
+    """Return the homography of points from one frame to the next; None: there is none.
 
-    Half-size frames are exact enough for this: patches are aligned afterwards.
+    Half-size frames are accurate enough for this: patches are aligned afterwards.
     """
     start = (points[: parameters.max_points] / 2).astype(np.float32)[:, None]
     if len(points) < MIN_FIT_POINTS:
@@ -95,8 +94,8 @@ def motion_between(
 def optical_flow(
     before: GreyFrame, after: GreyFrame, start: np.ndarray, parameters: FlowParameters
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Follow N x 1 x 2 points of the half-size frame; return where they went, and which did."""
-    # OpenCV's Python takes no pyramids here, so it halves the half-size frames again itself.
+    """Track N x 1 x 2 points of the half-size frame; return where, and which were found."""
+    # OpenCV's Python accepts no pyramids here, so it builds its own from the half-size frames.
     moved, found, _ = cv2.calcOpticalFlowPyrLK(
         before.levels[1],
         after.levels[1],
@@ -120,7 +119,7 @@ def fit_homography(
     no_inliers = np.zeros(len(from_points), bool)
     if len(from_points) < MIN_FIT_POINTS:
         return None, no_inliers
-    # OpenCV's USAC starts from the same random state each time: equal frames, equal answers.
+    # OpenCV's USAC always starts from the same random state: equal frames give equal results.
     homography, _ = cv2.findHomography(
         from_points,
         to_points,

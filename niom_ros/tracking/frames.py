@@ -1,4 +1,4 @@
-"""Camera images made small and grey for tracking, and a bounded history of them."""
+"""Small grey camera images for tracking, and a bounded history of them."""
 
 from dataclasses import dataclass
 import math
@@ -14,13 +14,13 @@ from niom_ros.images.decoding import ImageError
 class FrameParameters:
     """How camera images are prepared for tracking."""
 
-    max_side: int = 640  # pixels; larger images are shrunk: a frame must cost milliseconds
+    max_side: int = 640  # pixels; larger images are shrunk, so that a frame takes milliseconds
     levels: int = 4  # of the image pyramid, each half as large as the one before
 
 
 @dataclass(frozen=True)
 class HistoryParameters:
-    """How many past frames are kept, for full matches that answer late."""
+    """How many past frames are kept, for full matches that finish late."""
 
     max_frames: int = 60  # about 25 megabytes
     max_seconds: float = 10.0  # a full match that takes longer is of little use
@@ -82,8 +82,8 @@ def shrinking(size: tuple[int, int], small_size: tuple[int, int]) -> np.ndarray:
 class History:
     """The last frames, ordered by stamp: never more than a few dozen.
 
-    When there are too many, the one whose neighbours are closest in time is dropped, so that short
-    steps still lead from the oldest frame to the newest.
+    When there are too many, the one with the closest neighbours in time is dropped, so that steps
+    from the oldest frame to the newest stay short.
     """
 
     def __init__(self, parameters: HistoryParameters = HISTORY_DEFAULTS) -> None:

@@ -1,4 +1,4 @@
-"""Small square patches of a frame that are found again in other frames, whatever the light."""
+"""Small square patches of a frame, found again in other frames regardless of the light."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class PatchParameters:
     radius: int = 6  # pixels of the pyramid level
     iterations: int = 3  # on each level
     max_step: float = 2.0  # pixels of a level, in one iteration
-    coarsest_level: int = 2  # on which a search from an uncertain guess begins
+    coarsest_level: int = 2  # where a search from an uncertain guess starts
 
     @property
     def side(self) -> int:
@@ -36,7 +36,7 @@ class Aligned:
 
     points: np.ndarray  # N x 2, in pixels of the other frame
     correlations: np.ndarray  # N, -1 to 1: normalised cross-correlation
-    inside: np.ndarray  # N booleans: which ones should be in view
+    inside: np.ndarray  # N booleans: which ones are in view
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class Template:
     """Patches on one pyramid level, normalised for brightness and contrast."""
 
     values: np.ndarray  # N x P, each row of mean 0 and length 1
-    steps: np.ndarray  # N x 2 x P: times the difference of values it is the shift, in grey pixels
+    steps: np.ndarray  # N x 2 x P: from differences of values to shifts, in grey pixels
 
 
 class Patches:
     """Patches around points of one frame.
 
-    Aligning them with the same frame each time, rather than with the frame before, keeps errors
-    from adding up. This is Lucas-Kanade in the inverse compositional form of Baker and Matthews:
-    all gradients belong to the one frame and are computed once.
+    Aligning these same patches with every frame, rather than each frame with the one before, keeps
+    errors from adding up. This is Lucas-Kanade in the inverse compositional form of Baker and
+    Matthews: all gradients belong to one frame and are computed once.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Patches:
         ]
 
     def align(self, frame: GreyFrame, guess: np.ndarray, first_level: int = 0) -> Aligned:
-        """Find the patches near where a homography, from their frame to this one, puts them."""
+        """Find the patches in a frame, starting where a homography from their frame puts them."""
         jacobians = jacobians_at(guess, self.centres)
         scale = np.median(np.sqrt(np.abs(np.linalg.det(jacobians))))
         # Seen from closer, the finest level shows more detail than the patches have.
@@ -108,7 +108,7 @@ def template(
     length = np.linalg.norm(values, axis=1, keepdims=True) + EPSILON
     values = values / length
     gradients = np.stack([across, down], axis=1)
-    # A shift also changes mean and contrast, which normalised patches do not show.
+    # A shift also changes mean and contrast, which normalised patches do not have.
     gradients = (gradients - gradients.mean(axis=2, keepdims=True)) / length[:, None]
     gradients -= (gradients @ values[:, :, None]) * values[:, None, :]
     hessians = gradients @ gradients.transpose(0, 2, 1) + EPSILON * np.eye(2)
@@ -131,7 +131,7 @@ def sample(
     frame: GreyFrame, places: np.ndarray, grids: np.ndarray, frame_level: int
 ) -> np.ndarray:
     """Return the grey values of patches of a frame around N places: N x P, float32."""
-    if not len(places):  # which OpenCV refuses
+    if not len(places):  # OpenCV refuses empty input
         return np.empty((0, grids.shape[2]), np.float32)
     middles = (places / 2**frame_level).astype(np.float32)
     x, y = grids + middles.T[:, :, None]

@@ -1,4 +1,4 @@
-"""One reference, followed from a full match on as long as its position is certain."""
+"""Tracking one reference from a full match on, as long as its position is certain."""
 
 from dataclasses import dataclass, field, replace
 import math
@@ -26,31 +26,31 @@ from niom_ros.tracking.patches import jacobians_at, Patches, PatchParameters
 
 @dataclass(frozen=True)
 class TrackingParameters:
-    """When a track is believed, when its patches are taken from a newer frame, how sure it is."""
+    """When a track is accepted, when its keyframe is renewed, and its confidence."""
 
     min_points: int = 15  # patches that must agree with the homography
     min_agreeing: float = 0.25  # share of the patches that should be in view
-    min_share_alike: float = 0.3  # of the blocks in view that look as in the full match
-    min_correlation: float = 0.7  # normalised cross-correlation of a patch that is found again
+    min_share_alike: float = 0.3  # share of the blocks in view that look as in the full match
+    min_correlation: float = 0.7  # normalised cross-correlation of a patch that counts as found
     reprojection_error: float = 1.5  # pixels of the grey frame within which a patch agrees
-    max_distortion: float = 0.25  # share of the outline's size: its corners' relative motion
-    frame_time: float = 0.1  # seconds in which max_distortion is allowed; longer allows for more
-    max_refits: int = 2  # to a frame in which only some of the patches were found
-    max_search_time: float = 0.5  # seconds after the last good frame; then a full match is needed
-    hull_scale: float = 1.15  # patches may lie a little outside the hull of the match's inliers
+    max_distortion: float = 0.25  # of the corners against each other, relative to the outline
+    frame_time: float = 0.1  # seconds for which max_distortion holds; it grows with longer gaps
+    max_refits: int = 2  # if only some of the patches were found
+    max_search_time: float = 0.5  # seconds after the last good frame, before it takes a full match
+    hull_scale: float = 1.15  # of the hull of the match's inliers, in which patches may lie
 
-    # A new keyframe inherits the error of the tracked frame it is taken from. So it is taken only
-    # when the view has changed too much, from a frame without doubt, and while errors are small.
+    # A new keyframe inherits the error of its frame. So it is taken only when the view has changed
+    # too much, from a frame beyond doubt, and while errors are small.
     max_drift: float = 2.0  # pixels of the image, at the corners
-    min_scale: float = 0.65  # of a patch against the keyframe, to be compared with it
+    min_scale: float = 0.65  # of a patch relative to the keyframe
     max_scale: float = 1.5
-    min_certain: float = 0.7  # share of patches and of blocks that agree in a frame without doubt
-    min_in_view: int = 50  # patches; with fewer, new ones may have come into view
+    min_certain: float = 0.7  # share of patches and of blocks that agree in a frame beyond doubt
+    min_in_view: int = 50  # patches; with fewer, a new keyframe may have more
     min_keyframe_age: float = 0.3  # seconds from one keyframe to the next
 
     half_life: float = 20.0  # seconds in which the confidence above 0.5 is halved
     plenty_of_points: int = 40  # agreeing patches; more do not raise the confidence
-    plenty_agreeing: float = 0.6  # share of agreeing patches; more does not raise it either
+    plenty_agreeing: float = 0.6  # share of agreeing patches; a larger one does not raise it
 
     frames: FrameParameters = field(default_factory=FrameParameters)
     corners: CornerParameters = field(default_factory=CornerParameters)
@@ -64,18 +64,18 @@ DEFAULTS = TrackingParameters()
 
 @dataclass(frozen=True)
 class FullMatch:
-    """A full match of one frame that was accepted."""
+    """An accepted full match of one frame."""
 
     stamp: float  # of the frame, in seconds
     image: np.ndarray  # RGB
     verdict: Verdict  # with status OK
     correspondences: Correspondences
     reference_box: Box
-    counting_area: float  # pixels of the box that the mask leaves
-    revision: int = 0  # of the reference: another revision is another reference
+    counting_area: float  # pixels of the box that are not masked
+    revision: int = 0  # of the reference; another revision is another reference
 
     def __post_init__(self) -> None:
-        """Refuse a match that does not say where the reference is."""
+        """Refuse a match without a valid homography."""
         if self.verdict.reference_to_image is None:
             raise ValueError('only a full match with status OK can be followed')
         if not np.isfinite(self.verdict.reference_to_image).all():
@@ -89,31 +89,31 @@ class Tracked:
     stamp: float  # of the frame, in seconds
     verdict: Verdict
     correspondences: Correspondences = field(default_factory=Correspondences.none)
-    revision: int = 0  # of the reference: another revision is another reference
+    revision: int = 0  # of the reference; another revision is another reference
     matched_stamp: float = math.nan  # of the frame of the full match; NaN: there was none
 
     @property
     def found(self) -> bool:
-        """Tell whether it is known where the reference is."""
+        """Tell whether the reference was found."""
         return self.verdict.status is Status.OK
 
     @property
     def age(self) -> float:
-        """Return by how many seconds the frame is newer than the full match."""
+        """Return the seconds from the full match to this frame."""
         return self.stamp - self.matched_stamp
 
 
 @dataclass(frozen=True)
 class TrackChecks(Checks):
-    """What was measured of a view that was tracked."""
+    """Measurements of a tracked view."""
 
-    share_alike: float  # of the blocks in view that look as in the full match
+    share_alike: float  # share of the blocks in view that look as in the full match
     drift: float  # pixels of the image, since the full match
 
 
 @dataclass(frozen=True)
 class Keyframe:
-    """The frame that the patches were cut from, and how far off it may be itself."""
+    """The frame that the patches were cut from, and its own drift."""
 
     frame: GreyFrame
     reference_to_grey: np.ndarray  # 3 x 3
@@ -142,12 +142,12 @@ class Fit:
 
 
 class Track:
-    """Follows what a full match found.
+    """Tracks what a full match found.
 
     Each frame takes two steps. Optical flow since the last good frame says roughly where the
     reference went. From there, patches of the keyframe, usually the frame of the full match, are
-    aligned with the new frame. So errors do not add up from frame to frame, points that were
-    hidden count again once they reappear, and a patch that no longer looks the same is left out.
+    aligned with the new frame. So errors do not add up from frame to frame, hidden points are used
+    again once they reappear, and patches that no longer look the same are ignored.
     """
 
     def __init__(
@@ -156,15 +156,15 @@ class Track:
         limits: Limits | None = None,
         parameters: TrackingParameters = DEFAULTS,
     ) -> None:
-        """Begin in the frame of a full match."""
+        """Start in the frame of a full match."""
         reference_to_image = match.verdict.reference_to_image
         assert reference_to_image is not None
         self._parameters = parameters
         limits = limits or Limits()
-        # A track may lose sight of a part of what the full match saw.
+        # A part of what the full match saw may leave the image.
         self._limits = replace(limits, min_coverage=limits.min_coverage / 2)
         self.reference_box, self._counting_area = match.reference_box, match.counting_area
-        self._area = followed_area(match, parameters.hull_scale)
+        self._area = tracked_area(match, parameters.hull_scale)
         self._confidence = match.verdict.confidence
         self.revision, self.matched_stamp = match.revision, match.stamp
         # The last frame in which the reference was found, and the homography to its grey pixels.
@@ -178,7 +178,7 @@ class Track:
 
     @property
     def drift(self) -> float:
-        """Return how far off new keyframes may have put the corners, in pixels of the image."""
+        """Return the error of the corners that keyframes have added up, in pixels of the image."""
         return self._keyframe.drift
 
     @property
@@ -188,7 +188,7 @@ class Track:
 
     @property
     def lost_for_good(self) -> bool:
-        """Tell whether the reference was lost and is no longer looked for."""
+        """Tell whether the reference was lost too long ago to be searched."""
         waited = self.newest.stamp - self._frame.stamp
         return not self.newest.found and waited > self._parameters.max_search_time
 
@@ -207,20 +207,20 @@ class Track:
     def leap(self, frame: GreyFrame, guess: np.ndarray | None = None) -> bool:
         """Skip to a later frame if the reference is found in it; tell whether it is.
 
-        A guess is a homography from the reference to the camera image, about where it may be.
+        A guess is an approximate homography from the reference to the camera image.
         """
         if frame.image_size != self._frame.image_size:
             return False
         if guess is None:
             tracked = self._find(frame)
         else:
-            tracked = self._look(frame, frame.image_to_grey @ guess, self._coarsest_level)
+            tracked = self._align(frame, frame.image_to_grey @ guess, self._coarsest_level)
         if tracked.found:
             self.newest = tracked
         return tracked.found
 
     def confirm(self, stamp: float, confidence: float) -> None:
-        """Note that a later full match agrees: age and confidence count from it."""
+        """Note that a later full match agrees; age and confidence count from it."""
         self.matched_stamp, self._confidence = stamp, confidence
 
     @property
@@ -228,17 +228,17 @@ class Track:
         return self._parameters.patches.coarsest_level
 
     def _find(self, frame: GreyFrame) -> Tracked:
-        """Look for the reference from where it was last seen."""
+        """Search for the reference from where it was last seen."""
         motion = motion_between(self._frame, frame, self._points_in_view(), self._parameters.flow)
         guess = None if motion is None else motion @ self._reference_to_grey
-        tracked = self._look(frame, guess, 0)
+        tracked = self._align(frame, guess, 0)
         if tracked.found:
             return tracked
-        # Optical flow fails when the light changes suddenly, patches do not.
-        unmoved = self._look(frame, self._reference_to_grey, self._coarsest_level)
+        # Optical flow fails when the light changes suddenly; patches do not.
+        unmoved = self._align(frame, self._reference_to_grey, self._coarsest_level)
         return unmoved if unmoved.found else tracked
 
-    def _look(self, frame: GreyFrame, guess: np.ndarray | None, level: int) -> Tracked:
+    def _align(self, frame: GreyFrame, guess: np.ndarray | None, level: int) -> Tracked:
         """Align the patches with a frame from a guess, and judge the result."""
         min_points = self._parameters.min_points
         if guess is None or not in_front(guess, self.reference_box):
@@ -251,7 +251,7 @@ class Track:
             )
             return self._lost(frame, Status.FEW_MATCHES, reason)
         fit = self._fit(frame, guess, level)
-        # From a poor guess only some patches converge; from where those put the picture, more do.
+        # From a poor guess only some patches converge; from the homography of those, more do.
         for _ in range(self._parameters.max_refits):
             guess = fit.reference_to_grey
             certain = fit.share >= self._parameters.min_certain
@@ -355,7 +355,7 @@ class Track:
         return self._tracked(frame.stamp, verdict, correspondences)
 
     def _confidence_in(self, frame: GreyFrame, fit: Fit) -> float:
-        """Return how sure it is that the reference is there: never surer than the full match."""
+        """Return the confidence of a frame, never above that of the full match."""
         parameters = self._parameters
         fresh = 0.5 ** ((frame.stamp - self.matched_stamp) / parameters.half_life)
         support = min(1.0, fit.count / parameters.plenty_of_points) * min(
@@ -372,7 +372,7 @@ class Track:
         reason: str,
         correspondences: Correspondences | None = None,
     ) -> Tracked:
-        """Return the answer that it is not known where the reference is, and why."""
+        """Return the answer that the reference was not found, and why."""
         correspondences = correspondences or Correspondences.none()
         verdict = Verdict(status, reason, np.zeros(len(correspondences), bool))
         return self._tracked(frame.stamp, verdict, correspondences)
@@ -389,13 +389,13 @@ class Track:
         )
 
     def _points_in_view(self) -> np.ndarray:
-        """Return where the patches are in the last good frame, those inside it."""
+        """Return the positions of the patches that are inside the last good frame."""
         points = warp_points(self._reference_to_grey, self._keyframe.reference_points)
         width, height = self._frame.size
         return points[((points >= 0) & (points <= (width - 1, height - 1))).all(axis=1)]
 
     def _renew_keyframe_if_needed(self, checks: TrackChecks, fit: Fit) -> None:
-        """Take new patches from this frame if the keyframe looks too different by now."""
+        """Take new patches from this frame if the keyframe has become too different."""
         keyframe, frame, parameters = self._keyframe, self._frame, self._parameters
         in_view = len(fit.agreeing)
         if (
@@ -420,7 +420,7 @@ class Track:
     def _keyframe_from(
         self, frame: GreyFrame, reference_to_grey: np.ndarray, drift: float
     ) -> Keyframe:
-        """Return a frame with the patches that others are compared with."""
+        """Return a frame with patches to align with other frames."""
         area = warp_points(reference_to_grey, self._area)
         corners = choose_corners(frame, area, self._parameters.corners)
         return Keyframe(
@@ -440,7 +440,7 @@ def why_too_sudden(
 ) -> str:
     """Say that an outline changes size or shape faster than a camera moves, '' if it does not.
 
-    Its position does not matter: a shake moves all corners alike.
+    Its position does not matter: a shake moves all corners together.
     """
     moves = now - before
     moves = np.linalg.norm(moves - moves.mean(axis=0), axis=1)
@@ -451,8 +451,8 @@ def why_too_sudden(
     return 'the outline of the reference would change its size or shape all at once'
 
 
-def followed_area(match: FullMatch, hull_scale: float) -> np.ndarray:
-    """Return the part of the reference in which points are followed, as a convex polygon.
+def tracked_area(match: FullMatch, hull_scale: float) -> np.ndarray:
+    """Return the part of the reference in which points are tracked, as a convex polygon.
 
     Where the full match has no inliers, the reference may be hidden or not as flat as the rest.
     """

@@ -1,4 +1,4 @@
-"""Follows a reference at camera rate while full matches, which take longer, correct it."""
+"""Tracks a reference at camera rate while full matches, which take longer, correct it."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from niom_ros.tracking.track import FullMatch, Track, Tracked, TrackingParameter
 
 @dataclass(frozen=True)
 class TrackerParameters:
-    """When full matches confirm or end a track, and how each track follows."""
+    """When full matches confirm or end a track, and the parameters of each track."""
 
-    max_misses: int = 3  # full matches in a row that do not find what is tracked
-    max_miss_time: float = 5.0  # seconds since the first of them, if there was a second
+    max_misses: int = 3  # consecutive full matches without the tracked reference
+    max_miss_time: float = 5.0  # seconds from the first of these to a further one
     max_remembered: int = 512  # tracked frames whose homography is kept, to check full matches
-    max_disagreement: float = 0.05  # of the outline's size between a full match and the track
-    max_frames_locked: int = 2  # caught up with while the camera waits for the lock
+    max_disagreement: float = 0.05  # relative corner error between a full match and the track
+    max_frames_locked: int = 2  # processed while the camera waits for the lock
 
     history: HistoryParameters = field(default_factory=HistoryParameters)
     tracking: TrackingParameters = field(default_factory=TrackingParameters)
@@ -31,16 +31,16 @@ DEFAULTS = TrackerParameters()
 
 
 class Tracker:
-    """Knows where a reference is in each camera frame, from full matches of a few of them.
+    """Tracks a reference through all camera frames, from full matches of a few of them.
 
     `follow` takes every frame, in the order of their stamps. `matched` and `not_found` take the
-    result of a full match of one of these frames, even if it was followed long ago; another thread
-    may call them at any time. A tracker follows one reference at a time.
+    result of a full match of one of these frames, even a much older one; another thread may call
+    them at any time. A tracker tracks one reference at a time.
     """
 
     def __init__(self, parameters: TrackerParameters = DEFAULTS) -> None:
-        """Start without knowing anything."""
-        self.limits = Limits()  # those of full matches, for tracks that begin from now on
+        """Start without a track."""
+        self.limits = Limits()  # of full matches, for tracks that start from now on
         self._parameters = parameters
         self._lock = Lock()
         self._history = History(parameters.history)
@@ -48,11 +48,11 @@ class Tracker:
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=parameters.max_remembered)
         self._track: Track | None = None
         self._why_not = 'no full match has found a reference yet'
-        self._misses: list[float] = []  # stamps of full matches in a row that found nothing
+        self._misses: list[float] = []  # stamps of consecutive full matches that found nothing
         self._resets = 0  # how often everything was forgotten
 
     def follow(self, image: np.ndarray, stamp: float) -> Tracked:
-        """Say where the reference is in the next RGB frame, taken at `stamp` in seconds."""
+        """Return where the reference is in the next RGB frame, taken at `stamp` in seconds."""
         frame = grey_frame(image, stamp, self._parameters.tracking.frames)
         with self._lock:
             before = self._history.newest
@@ -66,9 +66,9 @@ class Tracker:
             return self._answer(stamp)
 
     def matched(self, match: FullMatch) -> Tracked:
-        """Follow the reference from where a full match found it, up to the newest frame.
+        """Track the reference from where a full match found it, up to the newest frame.
 
-        Returns the answer for the newest frame.
+        Returns the result for the newest frame.
         """
         with self._lock:
             resets, former = self._resets, self._track
@@ -91,7 +91,7 @@ class Tracker:
     def not_found(self, stamp: float) -> None:
         """Note that a full match of a frame did not find the reference.
 
-        Once may be chance; if it happens repeatedly, the track is given up.
+        A single miss may be chance; after repeated ones, the track is given up.
         """
         with self._lock:
             self._history.forget_until(stamp)
@@ -105,7 +105,7 @@ class Tracker:
                 self._give_up(f'{count} full matches in a row did not find the reference')
 
     def forget(self, reason: str = 'no full match has found a reference yet') -> None:
-        """Forget everything, for example because another reference is sought."""
+        """Forget everything, for example because another reference is looked for."""
         with self._lock:
             self._forget(reason)
 
@@ -124,7 +124,7 @@ class Tracker:
             self._past.append((tracked.stamp, tracked.verdict.reference_to_image))
 
     def _answer(self, stamp: float) -> Tracked:
-        """Return what is known about the newest frame, or about `stamp` if there is none newer."""
+        """Return the result for the newest frame, or for `stamp` if none is newer."""
         if self._track is not None:
             return self._track.newest
         newest = self._history.newest
@@ -133,13 +133,13 @@ class Tracker:
         return Tracked(stamp, nothing)
 
     def _expected(self, match: FullMatch) -> np.ndarray | None:
-        """Return where the track sees the reference now, if the full match agrees with it."""
+        """Return where the track has the reference now, if the full match agrees with it."""
         if self._track is None or not self._agrees(match):
             return None
         return self._track.newest.verdict.reference_to_image
 
     def _agrees(self, match: FullMatch) -> bool:
-        """Tell whether the track saw the reference where a full match of that frame found it."""
+        """Tell whether the track had the reference where a full match of that frame found it."""
         found = match.verdict.reference_to_image
         tracked = next((past for stamp, past in self._past if stamp == match.stamp), None)
         track = self._track
@@ -151,13 +151,13 @@ class Tracker:
         return error <= self._parameters.max_disagreement
 
     def _replace(self, track: Track, match: FullMatch) -> None:
-        """Go on with the track of a new full match."""
+        """Continue with the track of a new full match."""
         former = self._track
         confirmed = former is not None and former.newest.found and self._agrees(match)
         self._misses.clear()
         self._history.forget_until(match.stamp)
         if former is not None and confirmed and not track.newest.found:
-            # Both agree, only the full match could not be carried on to the newest frame.
+            # Both agree, but the full match could not be tracked to the newest frame.
             former.confirm(match.stamp, match.verdict.confidence)
             return
         if self._history.newest is None:
@@ -169,9 +169,9 @@ class Tracker:
 
 
 def catch_up(track: Track, frames: Sequence[GreyFrame], expected: np.ndarray | None) -> None:
-    """Carry a track on to the last of some frames, in leaps as long as possible.
+    """Bring a track forward to the last of some frames, in leaps as long as possible.
 
-    `expected` is where another track sees the reference in the last frame.
+    `expected` is where another track has the reference in the last frame.
     """
     if frames and expected is not None and track.leap(frames[-1], expected):
         return

@@ -1,6 +1,6 @@
 """Dimension lines, leaders and extension lines among the lines of a page.
 
-A dimension line is recognised by its ends: arrow heads, filled, outlined or of two strokes, or
+A dimension line is recognised by its ends: arrow heads (filled, outlined or of two strokes) or
 oblique ticks. All lengths are fractions of the longer side of the page.
 """
 
@@ -20,8 +20,8 @@ class DimensionParameters:
 
     min_head: float = 0.002
     max_head: float = 0.05
-    max_head_on_line: float = 0.45  # of the length of its line
-    touch: float = 0.0015  # ends that are closer than this meet on paper
+    max_head_on_line: float = 0.45  # share of the length of its line
+    touch: float = 0.0015  # ends closer than this touch
     min_parallel: float = float(np.cos(np.radians(12)))  # cosine between parallel lines
     max_overrun: float = 0.02  # of an extension line beyond the dimension line
     max_tick_overrun: float = 0.006  # of a dimension line beyond its ticks
@@ -29,7 +29,7 @@ class DimensionParameters:
     # Cosine between an extension line and its dimension line: at least 50 degrees apart.
     max_extension_cosine: float = float(np.cos(np.radians(50)))
     max_shelf: float = 0.12  # length of the line below the text of a leader
-    text_reach: float = 3.0  # text heights between a text and the line it belongs to
+    text_reach: float = 3.0  # text heights from a text to its line
 
 
 DEFAULTS = DimensionParameters()
@@ -41,7 +41,7 @@ class Head:
 
     pieces: tuple[int, ...]
     tip: np.ndarray
-    back: np.ndarray  # the middle of its base; of a tick: its tip
+    back: np.ndarray  # the middle of its base; for a tick, its tip
 
     @property
     def length(self) -> float:
@@ -51,7 +51,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension line or a leader with all that belongs to it."""
+    """A dimension line or a leader with all of its pieces."""
 
     line: int
     pieces: frozenset[int]
@@ -63,8 +63,8 @@ def find_dimensions(
 ) -> list[Dimension]:
     """Return the dimension lines and leaders of a page, with heads and extension lines.
 
-    A line needs two heads, or one and a text (boxes: n x 4) at its other end, or one and a line in
-    its continuation that has the other.
+    A line needs two heads, or one and a text (boxes: n x 4) at its other end, or one and a line
+    continuing it that has the other.
     """
     lines = open_lines(pieces, parameters.min_head)
     if not lines:
@@ -135,7 +135,7 @@ def open_lines(pieces: Sequence[Piece], min_extent: float) -> list[int]:
 
 
 def arrow_heads(pieces: Sequence[Piece], parameters: DimensionParameters = DEFAULTS) -> list[Head]:
-    """Return all that may be an arrow head; whether it is one, its line decides."""
+    """Return all candidates for arrow heads; whether they are, depends on their lines."""
     smallest = parameters.min_head
     heads = []
     short = []
@@ -180,7 +180,7 @@ def closed_head(index: int, corners: np.ndarray, min_length: float) -> Head | No
 def head_between(
     index: int, tip: np.ndarray, left: np.ndarray, right: np.ndarray, min_length: float
 ) -> Head | None:
-    """Return the head of two legs that are alike and not too far apart."""
+    """Return the head of two legs of similar length, if these are not too far apart."""
     legs = np.linalg.norm([left - tip, right - tip], axis=1)
     back = (left + right) / 2
     length, half_base = np.linalg.norm(tip - back), np.linalg.norm(left - right) / 2
@@ -193,7 +193,7 @@ def head_between(
 def heads_of_two_strokes(
     pieces: Sequence[Piece], short: Sequence[int], parameters: DimensionParameters = DEFAULTS
 ) -> list[Head]:
-    """Return the heads that two short strokes with a common end make."""
+    """Return the heads made of two short strokes with a common end."""
     if len(short) < 2:
         return []
     ends = np.concatenate([pieces[index].corners for index in short])
@@ -209,7 +209,7 @@ def heads_of_two_strokes(
 
 
 def marked_ends(piece: Piece) -> list[Head]:
-    """Return the heads that the file puts on the ends of a line itself."""
+    """Return the heads that the file itself puts on the ends of a line."""
     ends = (piece.points[0], piece.points[-1])
     return [Head((), end, end) for end, marked in zip(ends, piece.pointed, strict=True) if marked]
 
@@ -220,7 +220,7 @@ def heads_of_lines(
     heads: Sequence[Head],
     parameters: DimensionParameters = DEFAULTS,
 ) -> dict[int, list[Head]]:
-    """Return the heads that lie on each line, along it."""
+    """Return the heads that lie along each line."""
     starts = np.array([pieces[line].points[0] for line in lines])
     stops = np.array([pieces[line].points[-1] for line in lines])
     lengths = np.maximum(np.linalg.norm(stops - starts, axis=1), 1e-9)
@@ -250,7 +250,7 @@ def heads_of_lines(
 
 
 def curve_ends_along(piece: Piece, at_stop: bool, head: Head) -> bool:
-    """Tell whether a bent line, for example of an angle or a leader, ends in a head."""
+    """Tell whether a bent line, such as that of an angle or a leader, ends in a head."""
     points = piece.points[::-1] if at_stop else piece.points
     away = np.linalg.norm(points - points[0], axis=1)
     if away.max() < 1.5 * head.length:
@@ -263,7 +263,7 @@ def curve_ends_along(piece: Piece, at_stop: bool, head: Head) -> bool:
 
 
 def distinct_tips(heads: Iterable[Head], touch: float) -> list[np.ndarray]:
-    """Return the places of heads; one may be drawn twice, filled and as an outline."""
+    """Return the tips of heads, each once: a head may be drawn filled and as an outline."""
     tips: list[np.ndarray] = []
     for head in heads:
         if all(np.linalg.norm(head.tip - tip) > max(touch, head.length) for tip in tips):
@@ -277,7 +277,7 @@ def distinct_tips(heads: Iterable[Head], touch: float) -> list[np.ndarray]:
 def ticks_of_lines(
     pieces: Sequence[Piece], lines: Sequence[int], parameters: DimensionParameters = DEFAULTS
 ) -> dict[int, list[Head]]:
-    """Return the ticks of each line that has oblique ones across both ends."""
+    """Return the ticks of each line that has oblique ones at both ends."""
     straight = [line for line in lines if pieces[line].is_straight]
     ends = np.array([pieces[line].corners for line in straight]).reshape(-1, 2, 2)
     lengths = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
@@ -316,12 +316,12 @@ def ticks_of_lines(
 
 
 def other_end(piece: Piece, tip: np.ndarray) -> np.ndarray:
-    """Return the end of a line that is farther from a place."""
+    """Return the end of a line that is farther from a point."""
     return max(piece.points[0], piece.points[-1], key=lambda end: float(np.linalg.norm(end - tip)))
 
 
 def near_text(place: np.ndarray, text_boxes: np.ndarray, reach: float) -> bool:
-    """Tell whether a text is close to a place."""
+    """Tell whether a text is close to a point."""
     if not len(text_boxes):
         return False
     sizes = text_boxes[:, 2:] - text_boxes[:, :2]
@@ -331,7 +331,7 @@ def near_text(place: np.ndarray, text_boxes: np.ndarray, reach: float) -> bool:
 
 
 def continues(piece: Piece, head: Head, other: Piece, other_head: Head, touch: float) -> bool:
-    """Tell whether two lines are halves of one dimension line, their heads apart or facing."""
+    """Tell whether two lines are halves of one dimension line, with opposite heads."""
     if not (piece.is_straight and other.is_straight):
         return False
     between = other_head.tip - head.tip
@@ -346,10 +346,10 @@ def continues(piece: Piece, head: Head, other: Piece, other_head: Head, touch: f
 
 
 class FreeEnds:
-    """Tells where lines end without meeting another line."""
+    """Tells which line ends do not touch another line."""
 
     def __init__(self, pieces: Sequence[Piece], taken: set[int], touch: float) -> None:
-        """Look at all lines except those taken, which are known to be annotations."""
+        """Use all lines except those taken, which are known to be annotations."""
         self._touch = touch
         spots, owners = [], []
         for index, piece in enumerate(pieces):
@@ -361,7 +361,7 @@ class FreeEnds:
         self._tree = cKDTree(np.concatenate(spots)) if spots else None
 
     def is_free(self, end: np.ndarray, own: int) -> bool:
-        """Tell whether an end of a line meets nothing else."""
+        """Tell whether an end of a line touches nothing else."""
         if self._tree is None:
             return True
         near = self._tree.query_ball_point(end, self._touch)
@@ -369,7 +369,7 @@ class FreeEnds:
 
 
 def densified(piece: Piece, touch: float) -> np.ndarray:
-    """Return points along a line, closer to each other than what counts as touching."""
+    """Return points along a line, closer to each other than `touch`."""
     points = piece.points
     if piece.closed:
         points = np.vstack([points, points[:1]])
@@ -383,7 +383,7 @@ def densified(piece: Piece, touch: float) -> np.ndarray:
 
 
 def boxes_around(place: np.ndarray, boxes: np.ndarray, touch: float) -> np.ndarray:
-    """Return which boxes (n x 4) a place is in, or touches."""
+    """Return which boxes (n x 4) a point is in, or touches."""
     inside = (boxes[:, :2] - touch < place) & (place < boxes[:, 2:] + touch)
     return np.flatnonzero(inside.all(axis=1))
 
@@ -398,7 +398,7 @@ def extension_lines(
 ) -> set[int]:
     """Return the lines that lead from the object to a tip of a dimension line.
 
-    They cross it close to their end, which is free; an edge of the object ends at another edge.
+    They cross it close to their free end; an edge of the object ends at another edge.
     """
     found = set()
     direction = direction_at(pieces[line], tip)
@@ -421,7 +421,7 @@ def extension_lines(
 
 
 def direction_at(piece: Piece, place: np.ndarray) -> np.ndarray:
-    """Return the direction of a line where it comes closest to a place."""
+    """Return the direction of a line where it is closest to a point."""
     points = piece.points
     nearest = int(np.argmin(np.linalg.norm(points - place, axis=1)))
     step = points[min(nearest + 1, len(points) - 1)] - points[max(nearest - 1, 0)]
@@ -436,7 +436,7 @@ def shelf(
     text_boxes: np.ndarray,
     parameters: DimensionParameters = DEFAULTS,
 ) -> set[int]:
-    """Return the line below the text to which a leader leads, if it is a line of its own."""
+    """Return the line below the text of a leader, if it is a separate line."""
     found = set()
     for index in near:
         ends = pieces[index].corners

@@ -16,13 +16,13 @@ from niom_ros.images.pages.line_work import Kind, Piece
 class CentreLineParameters:
     """What counts as a centre line."""
 
-    dash_dot: int = 4  # lengths after which the pattern repeats; that of a hidden edge has 2
+    dash_dot: int = 4  # lengths in the pattern; that of a hidden edge has 2
     max_dash: float = 0.12
     min_gap: float = 0.0004
     max_gap: float = 0.02
     min_dashes: int = 5  # dash, dot, dash, dot, dash
     min_ratio: float = 2.0  # of a dash to a dot
-    same_line: float = 0.0008  # distance across, within which dashes lie on one line
+    same_line: float = 0.0008  # sideways distance up to which dashes lie on one line
     same_direction: float = float(np.radians(0.5))
 
 
@@ -69,7 +69,7 @@ def of_single_dashes(
     )
     step = parameters.same_direction
     angles = np.rint(np.arctan2(*(stops - starts).T[::-1]) / step)
-    # Vertical is the one direction with two angles.
+    # Only vertical lines have two possible angles.
     angles[angles == np.rint(-np.pi / 2 / step)] *= -1
     found = []
     for angle in np.unique(angles):
@@ -100,7 +100,7 @@ def dash_dot_runs(ends: np.ndarray, parameters: CentreLineParameters = DEFAULTS)
         if end - begin < parameters.min_dashes:
             continue
         even, odd = lengths[begin:end:2], lengths[begin + 1 : end : 2]
-        # The first and the last may be cut.
+        # The first and the last may be shortened, so compare medians.
         ratio = float(np.median(even) / max(float(np.median(odd)), 1e-9))
         own_gaps = gaps[begin : end - 1]
         regular = own_gaps.max() < 2 * own_gaps.min()

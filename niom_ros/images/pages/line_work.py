@@ -9,12 +9,12 @@ import cv2
 import numpy as np
 
 POINTS_PER_CURVE = 10
-FARTHEST = 1e4  # of a piece from the page, in lengths of its longer side
-CORNER_TOLERANCE = 4e-4  # of the longer side of the page: bends below it are no corners
+FARTHEST = 1e4  # distance of a piece, in units of the longer side of the page
+CORNER_TOLERANCE = 4e-4  # smaller bends are no corners
 
 
 class Kind(Enum):
-    """What a piece of a page is to the program that wrote the page."""
+    """The kind of a piece of a page, as its file says."""
 
     LINES = 'lines'
     TEXT = 'text'
@@ -23,14 +23,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class SubPath:
-    """A line that a pen draws without being lifted, in the coordinates of its file."""
+    """A line drawn without lifting the pen, in the coordinates of its file."""
 
     start: tuple[float, float]
-    steps: tuple[tuple[float, ...], ...]  # 2 numbers: a straight line there; 6: a Bezier curve
+    steps: tuple[tuple[float, ...], ...]  # 2 numbers: a line to there; 6: a Bezier curve
     closed: bool
 
     def flattened(self, matrix: np.ndarray) -> np.ndarray:
-        """Return it as points (n x 2), moved by a matrix (2 x 3)."""
+        """Return it as points (n x 2), transformed by a matrix (2 x 3)."""
         parts = [np.array([self.start])]
         last = self.start
         for step in self.steps:
@@ -44,7 +44,7 @@ class SubPath:
 
 
 def blends() -> np.ndarray:
-    """Return how much each control point of a Bezier curve counts along it (n x 4)."""
+    """Return the Bernstein weights of the control points along a Bezier curve (n x 4)."""
     t = np.linspace(0, 1, POINTS_PER_CURVE + 1)[1:, None]
     return np.hstack([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3])
 
@@ -59,18 +59,18 @@ class Piece:
     All lengths are fractions of the longer side of the page, y points down.
     """
 
-    points: np.ndarray  # n x 2; of texts and images: the corners of what they cover
+    points: np.ndarray  # n x 2; for texts and images, the corners of their boxes
     kind: Kind = Kind.LINES
     closed: bool = False
     filled: bool = False
     has_holes: bool = False
     line_width: float = 0.0  # 0: its outline is not drawn
-    dash_pattern: int = 0  # lengths after which it repeats; 0: not dashed
+    dash_pattern: int = 0  # lengths in the pattern; 0: not dashed
     pointed: tuple[bool, bool] = (False, False)  # whether the file puts arrow heads on its ends
 
     @property
     def is_near(self) -> bool:
-        """Tell whether all of it can be a part of the page; numbers may have overflowed."""
+        """Tell whether it is close to the page; coordinates may have overflowed."""
         return bool(len(self.points) and (np.abs(self.points) < FARTHEST).all())
 
     @cached_property
@@ -85,7 +85,7 @@ class Piece:
 
     @cached_property
     def corners(self) -> np.ndarray:
-        """Return its points without those on straight lines between others (n x 2)."""
+        """Return its points without those on straight lines (n x 2)."""
         points = self.points.astype(np.float32)
         tolerance = min(CORNER_TOLERANCE, 0.03 * max(self.extent, 1e-9))
         if self.closed and len(points) > 1 and np.allclose(points[0], points[-1], atol=1e-6):
@@ -109,7 +109,7 @@ class Piece:
 
 
 def shapes_of(sub_paths: Sequence[np.ndarray]) -> list[list[int]]:
-    """Return which sub-paths of a filled path make a shape together: those whose boxes overlap."""
+    """Return which sub-paths of a filled path form one shape: those whose boxes overlap."""
     boxes = np.array([[*points.min(axis=0), *points.max(axis=0)] for points in sub_paths])
     finished: list[list[int]] = []
     growing: list[tuple[list[int], np.ndarray]] = []

@@ -1,4 +1,4 @@
-"""Pages of PDF files: what is drawn on them, and pictures of them with parts left out."""
+"""Pages of PDF files: what is drawn on them, and rendering them with parts left out."""
 
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ POINTS_PER_INCH = 72
 MOST_OBJECTS = 500_000
 MOST_STEPS = 2_000_000  # lines and curves
 DEEPEST_FORM = 12  # forms that contain forms
-WHITE = 250  # of 255: paint this bright is paper, or hides what is below it
+WHITE = 250  # of 255; brighter paint is paper, or hides what is below it
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class PdfPage:
         self._read(top, np.eye(3)[:2], 0)
 
     def picture_without(self, pieces: Set[int], size: tuple[int, int]) -> np.ndarray:
-        """Return the page as an RGB picture of width x height pixels, some pieces left out."""
+        """Render the page as an RGB image of width x height pixels, without some pieces."""
         gone: dict[int, set[int]] = {}
         for index in pieces:
             part = self._parts[index]
@@ -62,7 +62,7 @@ class PdfPage:
         width, height = size
         bitmap = pypdfium2.PdfBitmap.new_native(width, height, pdfium.FPDFBitmap_BGR)
         bitmap.fill_rect((255, 255, 255, 255), 0, 0, width, height)
-        # Without FPDF_ANNOT: notes that readers of the file added are not drawn.
+        # Without FPDF_ANNOT, so that annotations by readers are not drawn.
         flags = pdfium.FPDF_REVERSE_BYTE_ORDER
         pdfium.FPDF_RenderPageBitmap(bitmap, self._page, 0, 0, width, height, 0, flags)
         picture = bitmap.to_numpy().copy()
@@ -70,7 +70,7 @@ class PdfPage:
         return picture
 
     def _read(self, objects: list[Any], matrix: np.ndarray, depth: int) -> None:
-        """Read objects whose coordinates a matrix (2 x 3) brings to the page."""
+        """Read objects; the matrix (2 x 3) maps them to the page."""
         for one in objects:
             self._seen += 1
             if self._seen > MOST_OBJECTS or self._steps > MOST_STEPS:
@@ -120,7 +120,7 @@ class PdfPage:
             return
         whole = composed(composed(self._to_page, matrix), own)
         scale = float(np.sqrt(abs(np.linalg.det(whole[:, :2]))))
-        # A line of no width is drawn as thin as the device can.
+        # A line of zero width is drawn as thin as possible.
         line_width = max(stroke_width(path) * scale, 1e-5) if stroked else 0.0
         dash_pattern = max(0, pdfium.FPDFPageObj_GetDashCount(path)) if stroked else 0
         groups = shapes_of(lines) if filled else [[index] for index in range(len(lines))]
@@ -138,7 +138,7 @@ class PdfPage:
             )
 
     def _leave_out(self, source: int, gone: Set[int]) -> None:
-        """Hide an object, and draw again those of its sub-paths that are to stay."""
+        """Hide an object, and add those of its sub-paths that stay as a new one."""
         one, matrix = self._objects[source]
         pdfium.FPDFPageObj_SetIsActive(one, False)
         stays = [
@@ -149,12 +149,12 @@ class PdfPage:
             pdfium.FPDFPage_InsertObject(self._page, again)
 
 
-INVISIBLE_TEXT = 3  # which scanners put over a page to make it searchable
+INVISIBLE_TEXT = 3  # text render mode; scanners add such text to make a page searchable
 
 
 @contextmanager
 def pdf_page(content: bytes, number: int) -> Iterator[PdfPage]:
-    """Open a page of a PDF file; not in two threads at once, PDFium does not allow it."""
+    """Open a page of a PDF file. PDFium is not thread-safe: use one thread at a time."""
     try:
         document = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
@@ -207,7 +207,7 @@ def matrix_of(one: Any) -> np.ndarray:
 
 
 def box_of(one: Any) -> np.ndarray:
-    """Return the corners of what an object covers, in the coordinates of its form."""
+    """Return the corners of the bounds of an object, in the coordinates of its form."""
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
     if not pdfium.FPDFPageObj_GetBounds(one, left, bottom, right, top):
         return np.zeros((0, 2))
@@ -232,7 +232,7 @@ def colour_of(one: Any, ask: Any) -> tuple[int, int, int, int]:
 
 
 def is_ink(colour: tuple[int, int, int, int]) -> bool:
-    """Tell whether a colour is seen on white paper."""
+    """Tell whether a colour is visible on white paper."""
     return min(colour[:3]) < WHITE and colour[3] > 0
 
 
@@ -244,7 +244,7 @@ def stroke_width(path: Any) -> float:
 
 
 def sub_paths_of(path: Any) -> list[SubPath]:
-    """Return the lines of a path."""
+    """Return the sub-paths of a path."""
     found: list[SubPath] = []
     start: tuple[float, float] | None = None
     steps: list[tuple[float, ...]] = []
@@ -279,14 +279,14 @@ def sub_paths_of(path: Any) -> list[SubPath]:
 
 
 def is_closed(sub_path: SubPath, points: np.ndarray) -> bool:
-    """Tell whether a line ends where it began."""
+    """Tell whether a line ends where it starts."""
     return sub_path.closed or (
         len(points) > 3 and bool(np.ptp(points[[0, -1]], axis=0).max() < 1e-3 * np.ptp(points))
     )
 
 
 def path_like(model: Any, sub_paths: list[SubPath], matrix: np.ndarray) -> Any:
-    """Return a new path object that is drawn like another, of given lines."""
+    """Return a new path object with these sub-paths and the style of another."""
     path = pdfium.FPDFPageObj_CreateNewPath(*sub_paths[0].start)
     for index, sub_path in enumerate(sub_paths):
         if index:

@@ -1,4 +1,4 @@
-"""What a sheet of drawing paper has besides the drawing: a frame and a title block.
+"""Frames and title blocks of drawing sheets.
 
 All lengths are fractions of the longer side of the page.
 """
@@ -14,15 +14,15 @@ from niom_ros.images.pages.line_work import Kind, Piece
 
 @dataclass(frozen=True)
 class SheetParameters:
-    """What counts as a frame, as a mark at it, and as a title block."""
+    """What counts as a frame, a mark on it, and a title block."""
 
-    touch: float = 0.004  # lines that are closer than this meet
-    max_margin: float = 0.16  # of the width or height: where the sides of a frame lie
-    min_span: float = 0.78  # of the width or height that a side of a frame covers
-    min_margin: float = 0.012  # around a frame without title block; closer, it may be the object
+    touch: float = 0.004  # lines closer than this touch
+    max_margin: float = 0.16  # share of the width or height within which frame sides lie
+    min_span: float = 0.78  # share of the width or height that a frame side covers
+    min_margin: float = 0.012  # around a frame without title block; below, it may be the object
     max_mark: float = 0.08  # length of a fold or centring mark at the frame
-    max_block: float = 0.4  # area of a title block, of the page
-    raster: int = 2048  # pixels along the longer side of the page, to see what touches what
+    max_block: float = 0.4  # area of a title block, share of the page
+    raster: int = 2048  # pixels along the longer side of the page, to find what touches
 
 
 DEFAULTS = SheetParameters()
@@ -30,7 +30,7 @@ DEFAULTS = SheetParameters()
 
 @dataclass(frozen=True)
 class Rule:
-    """A line parallel to a side of the page, perhaps of several pieces."""
+    """A line parallel to a side of the page, of one or more pieces."""
 
     at: float
     start: float
@@ -40,12 +40,12 @@ class Rule:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Which pieces are frame and title blocks, and whether a rectangle may be a frame."""
+    """Which pieces are the frame and title blocks."""
 
     frame: frozenset[int] = frozenset()
     blocks: tuple[frozenset[int], ...] = ()
-    doubtful: bool = False
-    inside: np.ndarray | None = field(default=None)  # box within the frame
+    doubtful: bool = False  # whether there is a rectangle that may be a frame
+    inside: np.ndarray | None = field(default=None)  # box inside the frame
 
 
 def find_sheet(
@@ -55,10 +55,10 @@ def find_sheet(
     page: tuple[float, float],
     parameters: SheetParameters = DEFAULTS,
 ) -> Sheet:
-    """Return frame and title blocks of a page of the given width and height.
+    """Return the frame and title blocks of a page of this width and height.
 
-    A rectangle around everything may just as well be the object. It is a frame if a title block
-    is attached to it, if texts stand in its margin, if it leaves room for punched holes at the
+    A rectangle around everything may be the object itself. It is a frame if a title block is
+    attached to it, if there are texts in its margin, if it leaves room for punched holes on the
     left, or if there are dimension lines (pieces and tips) and none measures it.
     """
     known = frozenset(index for own, _ in dimensions for index in own)
@@ -85,7 +85,7 @@ def find_sheet(
 
 
 def rules(pieces: Sequence[Piece], known: frozenset[int], axis: int) -> list[Rule]:
-    """Return the lines along one axis (0: vertical, 1: horizontal), pieces of one line joined."""
+    """Return the lines along one axis (0: vertical, 1: horizontal), with their pieces joined."""
     found = []
     for index, piece in enumerate(pieces):
         if index in known or piece.kind is not Kind.LINES or not piece.line_width:
@@ -106,7 +106,7 @@ def rules(pieces: Sequence[Piece], known: frozenset[int], axis: int) -> list[Rul
 
 
 def merged(lines: Sequence[tuple[float, float, float, int]]) -> list[Rule]:
-    """Join lines that lie on one another or follow each other without a gap."""
+    """Join lines that overlap or follow each other without a gap."""
     found: list[Rule] = []
     for at, start, stop, index in lines:
         last = found[-1] if found else None
@@ -157,7 +157,7 @@ def frames(
 def texts_in_margin(
     rectangles: Sequence[tuple[np.ndarray, frozenset[int]]], text_boxes: np.ndarray
 ) -> bool:
-    """Tell whether several texts stand between the outermost and the innermost rectangle."""
+    """Tell whether there are several texts between the outermost and innermost rectangles."""
     if len(rectangles) < 2 or not len(text_boxes):
         return False
     centres = (text_boxes[:, :2] + text_boxes[:, 2:]) / 2
@@ -174,7 +174,7 @@ def has_filing_margin(box: np.ndarray, page: tuple[float, float], min_margin: fl
 
 
 def within(places: np.ndarray, box: np.ndarray) -> np.ndarray:
-    """Tell which places (n x 2) lie in a box."""
+    """Tell which points (n x 2) lie in a box."""
     inside = (places >= box[:2]) & (places <= box[2:])
     return np.all(inside, axis=1)
 
@@ -202,7 +202,7 @@ def marks_at(
     known: frozenset[int],
     parameters: SheetParameters = DEFAULTS,
 ) -> frozenset[int]:
-    """Return what stands in the margin outside of a frame, and short lines across the frame."""
+    """Return what lies outside of a frame, and short lines across it."""
     found = set()
     for index, piece in enumerate(pieces):
         if index in known or piece.kind is Kind.IMAGE:
@@ -230,7 +230,7 @@ def title_blocks(
     page: tuple[float, float],
     parameters: SheetParameters = DEFAULTS,
 ) -> tuple[frozenset[int], ...]:
-    """Return the tables in a corner of the frame, or without one, in the lower right corner."""
+    """Return the tables in a corner of the frame; without one, in the lower right corner."""
     ruled = [
         index
         for index, piece in enumerate(pieces)
@@ -286,7 +286,7 @@ def is_ruled(piece: Piece, page: tuple[float, float]) -> bool:
 
 
 def touching(pieces: Sequence[Piece], ruled: Sequence[int], side: int) -> list[list[int]]:
-    """Return lines in groups that touch each other."""
+    """Return groups of lines that touch each other."""
     raster = np.zeros((side + 8, side + 8), np.uint8)
     corners = {
         index: np.clip(np.rint(pieces[index].points * side) + 4, 0, side + 7).astype(np.int32)

@@ -1,6 +1,6 @@
-"""Pages of SVG files: what is drawn on them, and pictures of them with parts left out.
+"""Pages of SVG files: what is drawn on them, and rendering them with parts left out.
 
-A file is never trusted to name another one: nothing but the file itself is read.
+Nothing but the file itself is read: references to other files are refused.
 """
 
 from base64 import b64decode
@@ -21,12 +21,12 @@ from niom_ros.images.pages.line_work import Kind, Piece, shapes_of, SubPath
 
 SVG = '{http://www.w3.org/2000/svg}'
 PIXELS_PER_INCH = 96
-# After every <use> stands for what it shows.
+# Limits after every <use> has been expanded.
 MOST_ELEMENTS = 200_000
 MOST_CHARACTERS = 30_000_000
 MOST_STEPS = 2_000_000  # lines and curves
 DEEPEST = 100  # elements in elements
-# What is drawn only where something refers to it.
+# Drawn only where something refers to it, or not at all.
 NOT_DRAWN = {
     'clipPath', 'defs', 'desc', 'filter', 'foreignObject', 'linearGradient', 'marker', 'mask',
     'metadata', 'pattern', 'radialGradient', 'script', 'style', 'symbol', 'title',
@@ -38,7 +38,7 @@ INHERITED = (
 SHAPES = ('path', 'line', 'polyline', 'polygon', 'rect', 'circle', 'ellipse')
 PICTURE_DATA = re.compile(r'\s*data:image/(png|jpeg|jpg|gif|webp)\s*[;,]', re.I)
 WHITE = re.compile(r'white|#fff(fff)?|rgb\(\s*(255|100%)\s*(,\s*(255|100%)\s*){2}\)', re.I)
-LETTER_WIDTH, LETTER_HEIGHT = 0.55, 0.72  # of the size of a font
+LETTER_WIDTH, LETTER_HEIGHT = 0.55, 0.72  # relative to the font size
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class SvgPage:
         self.inches = self._size[0] / PIXELS_PER_INCH, self._size[1] / PIXELS_PER_INCH
         self.pieces: list[Piece] = []
         self._parts: list[Part] = []
-        self._far: list[Part] = []  # with which resvg would draw nothing at all
+        self._far: list[Part] = []  # too far away: with these, resvg would draw nothing at all
         self._paths: dict[ElementTree.Element, list[SubPath]] = {}
         self._steps = 0
         styles = '\n'.join(e.text or '' for e in root.iter() if name_of(e) == 'style')
@@ -88,7 +88,7 @@ class SvgPage:
         self._read(root, root, np.eye(3), {}, self._size)
 
     def picture_without(self, pieces: Set[int], size: tuple[int, int]) -> np.ndarray:
-        """Return the page as an RGB picture of width x height pixels, some pieces left out."""
+        """Render the page as an RGB image of width x height pixels, without some pieces."""
         gone: dict[ElementTree.Element, set[int]] = {}
         left_out = [*(self._parts[index] for index in pieces), *self._far]
         for part in left_out:
@@ -100,7 +100,7 @@ class SvgPage:
                 part.element.set('d', svg_paths.as_path_data(stays))
             else:
                 part.parent.remove(part.element)
-        # In a page of its own, so that both sides are scaled to whole pixels.
+        # Inside another <svg>, so that both sides are scaled to whole pixels.
         width, height = size
         page = ElementTree.Element(
             f'{SVG}svg',
@@ -117,10 +117,10 @@ class SvgPage:
             png = resvg_py.svg_to_bytes(
                 svg_string=ElementTree.tostring(page, encoding='unicode'),
                 background='white',
-                # Searching fonts takes longer than drawing.
+                # Searching for fonts takes longer than rendering.
                 skip_system_fonts=not has_text,
             )
-        except Exception as error:  # resvg_py raises what Rust panics with, too
+        except Exception as error:  # also of a panic in Rust
             raise ImageError(f'the SVG file cannot be drawn: {reason(error)}') from None
         return decode_image(bytes(png))
 
@@ -132,7 +132,7 @@ class SvgPage:
         above: Mapping[str, str],
         viewport: tuple[float, float],
     ) -> None:
-        """Read an element and what is in it; a matrix (3 x 3) brings it to the page."""
+        """Read an element and its children; the matrix (3 x 3) maps it to the page."""
         name = name_of(element)
         if name in NOT_DRAWN:
             return
@@ -195,7 +195,7 @@ class SvgPage:
         if name_of(element) == 'path':
             self._paths[element] = sub_paths
         lines = [sub_path.flattened(np.eye(3)[:2]) for sub_path in sub_paths]
-        # The fill of an open line that is only meant to be stroked has no area.
+        # An open line that is only meant to be stroked encloses no area.
         filled = filled and any(area(points) > 1e-9 for points in lines)
         scale = float(np.sqrt(abs(np.linalg.det((self._to_page @ matrix)[:2, :2]))))
         dashes = svg_paths.NUMBER.findall(style.get('stroke-dasharray', ''))
@@ -224,7 +224,7 @@ class SvgPage:
         matrix: np.ndarray,
         style: Mapping[str, str],
     ) -> None:
-        """Add the box of a text, as wide as letters are on average."""
+        """Add the box of a text, estimated from the average width of letters."""
         boxes = []
         x = y = 0.0
         for part in element.iter():
@@ -245,7 +245,7 @@ STYLED = {*INHERITED, 'display', 'marker'}
 
 
 def svg_page(data: bytes) -> SvgPage:
-    """Read the page of an SVG file; whatever reaches beyond the file is refused."""
+    """Read the page of an SVG file; references to anything outside of it are refused."""
     check_xml(data)
     try:
         root = ElementTree.fromstring(data)
@@ -266,7 +266,7 @@ def svg_page(data: bytes) -> SvgPage:
 
 
 def check_xml(data: bytes) -> None:
-    """Refuse declarations, which may read files or grow without end, and deep nesting."""
+    """Refuse declarations, which may read files or expand without end, and deep nesting."""
     parser = expat.ParserCreate()
     depth = elements = 0
 
@@ -303,7 +303,7 @@ def check_xml(data: bytes) -> None:
 
 
 def check_references(root: ElementTree.Element) -> dict[ElementTree.Element, int]:
-    """Refuse scripts and whatever names another file; return the pixels of embedded pictures."""
+    """Refuse scripts and references to other files; return the pixels of embedded images."""
     pixels: dict[ElementTree.Element, int] = {}
     total = 0
     for element in root.iter():
@@ -315,7 +315,7 @@ def check_references(root: ElementTree.Element) -> dict[ElementTree.Element, int
                 in_picture = checked_href(name, value)
                 pixels[element] = pixels.get(element, 0) + in_picture
                 total += in_picture
-                check_size(Size(0, 0, total))  # before more of them are decoded
+                check_size(Size(0, 0, total))  # before more images are decoded
             check_urls(value)
         if name == 'style':
             if '@import' in (element.text or '').lower():
@@ -325,7 +325,7 @@ def check_references(root: ElementTree.Element) -> dict[ElementTree.Element, int
 
 
 def checked_href(name: str, value: str) -> int:
-    """Refuse a link that leads out of the file; return the pixels of an embedded picture."""
+    """Refuse a link out of the file; return the pixels of an embedded image."""
     value = value.strip()
     if value.startswith('#') or not value:
         return 0
@@ -336,7 +336,7 @@ def checked_href(name: str, value: str) -> int:
     head, _, data = value.partition(',')
     try:
         content = b64decode(data) if head.endswith(';base64') else unquote_to_bytes(data)
-        # resvg would take memory for as many pixels as the picture claims to have.
+        # resvg would allocate memory for as many pixels as the image claims to have.
         picture = decode_image(content)
     except (ValueError, ImageError) as error:
         raise ImageError(f'a picture in it cannot be used: {reason(error)}') from None
@@ -344,7 +344,7 @@ def checked_href(name: str, value: str) -> int:
 
 
 def check_urls(text: str) -> None:
-    """Refuse url(...) that leads out of the file."""
+    """Refuse url(...) that points out of the file."""
     for target in re.findall(r'url\(\s*[\'"]?\s*([^\'")\s]*)', text, re.I):
         if not target.startswith(('#', 'data:')):
             raise ImageError(
@@ -368,7 +368,7 @@ def check_size(size: Size) -> None:
 
 
 def check_expansion(root: ElementTree.Element, pixels: Mapping[ElementTree.Element, int]) -> None:
-    """Refuse a small file that draws without end, because its parts refer to each other."""
+    """Refuse a small file whose references expand to too much, or without end."""
     by_id = {element.get('id', ''): element for element in root.iter() if element.get('id')}
     sizes: dict[ElementTree.Element, Size] = {}
 
@@ -387,13 +387,13 @@ def check_expansion(root: ElementTree.Element, pixels: Mapping[ElementTree.Eleme
 
 
 def characters_of(element: ElementTree.Element) -> int:
-    """Return how much is written in an element and its attributes."""
+    """Return the number of characters in an element and its attributes."""
     written = (element.text, element.tail, *element.attrib.values())
     return sum(len(text) for text in written if text)
 
 
 def targets(element: ElementTree.Element, by_id: Mapping[str, object]) -> list[str]:
-    """Return the ids of elements that one draws with."""
+    """Return the ids of the elements that an element refers to."""
     found = []
     for key, value in element.attrib.items():
         if local_name(key) == 'href' and name_of(element) != 'a':
@@ -406,11 +406,11 @@ def targets(element: ElementTree.Element, by_id: Mapping[str, object]) -> list[s
 
 
 def expand_uses(root: ElementTree.Element) -> None:
-    """Replace every <use> by what it shows, so that each piece can be left out alone."""
+    """Replace every <use> by a copy of its target, so that each piece can be left out alone."""
     by_id = {element.get('id', ''): element for element in root.iter() if element.get('id')}
     uses = [element for element in root.iter() if name_of(element) == 'use']
     shown = {target for use in uses for target in targets(use, by_id)}
-    # As they were before anything in them was replaced.
+    # Copied before anything in them is replaced.
     originals = {name: deepcopy(by_id[name]) for name in shown}
 
     def expand(parent: ElementTree.Element) -> None:
@@ -427,7 +427,7 @@ def expand_uses(root: ElementTree.Element) -> None:
 def used(
     use: ElementTree.Element, originals: Mapping[str, ElementTree.Element]
 ) -> ElementTree.Element:
-    """Return a group with what a <use> shows."""
+    """Return a group with a copy of the target of a <use>."""
     kept = {}
     target = ''
     for key, value in use.attrib.items():
@@ -466,7 +466,7 @@ def size_of(root: ElementTree.Element) -> tuple[float, float]:
 def nested_view(
     element: ElementTree.Element, viewport: tuple[float, float], matrix: np.ndarray
 ) -> tuple[tuple[float, float], np.ndarray]:
-    """Return size and matrix (3 x 3) inside of an <svg> element."""
+    """Return the size and matrix (3 x 3) inside an <svg> element."""
     width = svg_paths.length(element.get('width'), viewport[0], viewport[0])
     height = svg_paths.length(element.get('height'), viewport[1], viewport[1])
     box = svg_paths.view_box(element.get('viewBox'))
@@ -513,7 +513,7 @@ def number(element: ElementTree.Element, key: str, viewport: tuple[float, float]
 
 
 def first_length(text: str | None, otherwise: float) -> float:
-    """Return where the first letter stands; a text may have a list, with a place for each."""
+    """Return the position of the first letter; a text may list one for each letter."""
     places = (text or '').replace(',', ' ').split()
     return svg_paths.length(places[0], otherwise=otherwise) if places else otherwise
 
@@ -524,14 +524,14 @@ def corners(x: float, y: float, width: float, height: float) -> np.ndarray:
 
 
 def area(points: np.ndarray) -> float:
-    """Return how much a closed line encloses, as a share of the square around it."""
+    """Return the area that a closed line encloses, as a share of the square around it."""
     x, y = (points - points[0]).T
     enclosed = abs(float(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)))) / 2
     return enclosed / max(float(np.ptp(points, axis=0).max()) ** 2, 1e-12)
 
 
 def is_ink(paint: str) -> bool:
-    """Tell whether a paint is seen on white paper."""
+    """Tell whether a paint is visible on white paper."""
     return paint not in ('none', 'transparent', '') and not WHITE.fullmatch(paint)
 
 

@@ -13,7 +13,7 @@ from niom_ros.images.pages.line_work import SubPath
 NUMBER = re.compile(r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?')
 TOKEN = re.compile(rf'([MmLlHhVvCcSsQqTtAaZz])|({NUMBER.pattern})')
 ARGUMENTS = {'M': 2, 'L': 2, 'H': 1, 'V': 1, 'C': 6, 'S': 4, 'Q': 4, 'T': 2, 'A': 7, 'Z': 0}
-# The flags of an arc may stand without a space between them and the next number.
+# The flags of an arc need no space before the next number.
 ARC = re.compile(
     rf'\s*,?\s*({NUMBER.pattern})\s*,?\s*({NUMBER.pattern})\s*,?\s*({NUMBER.pattern})'
     rf'\s*,?\s*([01])\s*,?\s*([01])\s*,?\s*({NUMBER.pattern})\s*,?\s*({NUMBER.pattern})'
@@ -22,14 +22,14 @@ PIXELS = {  # per unit of length
     '': 1.0, 'px': 1.0, 'in': 96.0, 'mm': 96 / 25.4, 'cm': 96 / 2.54, 'pt': 96 / 72, 'pc': 16.0,
     'q': 96 / 101.6, 'em': 16.0, 'ex': 8.0,
 }  # fmt: skip
-LARGEST_NUMBER = 1e15  # larger than any drawing, and its square still fits a float
+LARGEST_NUMBER = 1e15  # larger than any drawing, and its square does not overflow
 CIRCLE = 4 / 3 * (math.sqrt(2) - 1)  # distance of control points from the ends of a quarter circle
 
 Point = tuple[float, float]
 
 
 def path_data(text: str) -> list[SubPath]:
-    """Return the lines of path data, as far as it can be read, in absolute coordinates."""
+    """Return the sub-paths of path data, up to the first error, in absolute coordinates."""
     return PathReader().read(text)
 
 
@@ -45,7 +45,7 @@ class PathReader:
         self._steps: list[tuple[float, ...]] = []
 
     def read(self, text: str) -> list[SubPath]:
-        """Return the lines."""
+        """Return the sub-paths."""
         for command, numbers in commands_in(text):
             self._draw(command, numbers)
         self._finish(closed=False)
@@ -97,7 +97,7 @@ class PathReader:
 
 
 def commands_in(text: str) -> Iterator[tuple[str, list[float]]]:
-    """Return each command with its numbers; like a browser, stop where an error begins."""
+    """Yield each command with its numbers; like a browser, stop at the first error."""
     place, command = 0, ''
     numbers: list[float] = []
     while (token := TOKEN.search(text, place)) is not None:
@@ -123,7 +123,7 @@ def commands_in(text: str) -> Iterator[tuple[str, list[float]]]:
 
 
 def value_of(number: str) -> float:
-    """Return a number, if it is one that can be drawn with."""
+    """Return a number, unless it is too large to draw with."""
     value = float(number)
     if not abs(value) < LARGEST_NUMBER:
         raise ImageError(f'the number {number[:40]} in it is too large: export it again')
@@ -138,7 +138,7 @@ def raised(start: Point, control: Point, end: Point) -> list[Point]:
 
 
 def arc(start: Point, numbers: list[float], end: Point) -> list[tuple[float, ...]]:
-    """Return an elliptical arc as curves, as appendix B.2 of SVG 2 computes it."""
+    """Return an elliptical arc as Bezier curves, after appendix B.2 of SVG 2."""
     rx, ry, degrees, large, sweep = numbers
     rx, ry = abs(rx), abs(ry)
     if math.dist(start, end) < 1e-12:
@@ -151,7 +151,7 @@ def arc(start: Point, numbers: list[float], end: Point) -> list[tuple[float, ...
     half = rotation.T @ (first - last) / 2
     unit = half / (rx, ry)
     square = float(unit @ unit)
-    if square > 1:  # too small to reach: grown until it does
+    if square > 1:  # too small to reach the end: scale it up
         rx, ry, square = rx * math.sqrt(square), ry * math.sqrt(square), 1.0
     size = np.array([rx, ry])
     unit = half / size
@@ -198,7 +198,7 @@ def ellipse(cx: float, cy: float, rx: float, ry: float) -> SubPath:
 
 
 def as_path_data(sub_paths: list[SubPath]) -> str:
-    """Return lines as path data."""
+    """Return sub-paths as path data."""
     words = []
     for sub_path in sub_paths:
         words.append('M{:.9g} {:.9g}'.format(*sub_path.start))
@@ -211,7 +211,7 @@ def as_path_data(sub_paths: list[SubPath]) -> str:
 
 
 def transform(text: str) -> np.ndarray:
-    """Return the matrix (3 x 3) of a transform attribute; what cannot be read does nothing."""
+    """Return the matrix (3 x 3) of a transform attribute; unreadable parts are ignored."""
     matrix = np.eye(3)
     for name, inside in re.findall(r'(\w+)\s*\(([^)]*)\)', text):
         numbers = [value_of(number) for number in NUMBER.findall(inside)]
@@ -277,7 +277,7 @@ def view_matrix(
 
 
 def view_box(text: str | None) -> list[float] | None:
-    """Return the four numbers of a view box, if they make sense."""
+    """Return the four numbers of a view box, if they are valid."""
     numbers = [float(number) for number in NUMBER.findall(text or '')]
     usable = len(numbers) == 4 and all(map(math.isfinite, numbers)) and min(numbers[2:]) > 0
     return numbers if usable else None
@@ -285,7 +285,7 @@ def view_box(text: str | None) -> list[float] | None:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a style sheet says about elements of a name, with all of some classes, and an id."""
+    """A rule of a style sheet, for elements with this name, all of these classes and this id."""
 
     tag: str  # '' or '*': any
     classes: frozenset[str]
@@ -295,12 +295,12 @@ class Rule:
 
     @property
     def weight(self) -> tuple[int, int, bool, int]:
-        """Return what decides between two rules: the greater one wins."""
+        """Return the specificity: the greater one wins."""
         return len(self.ids), len(self.classes), self.tag not in ('', '*'), self.place
 
     @property
     def key(self) -> str:
-        """Return what an element must have for the rule to matter: #id, .class or name."""
+        """Return what an element must have for the rule to apply: #id, .class or name."""
         for sign, names in (('#', self.ids), ('.', self.classes)):
             if names:
                 return sign + min(names)
@@ -308,7 +308,7 @@ class Rule:
 
 
 class StyleSheet:
-    """Style rules for names of elements, classes and ids; others are not needed to find lines."""
+    """Style rules for element names, classes and ids; other selectors are ignored."""
 
     def __init__(self, text: str) -> None:
         self._rules: dict[str, list[Rule]] = {}
@@ -322,12 +322,12 @@ class StyleSheet:
                     tag, names = found.group(1) or '', found.group(2)
                     classes = frozenset(re.findall(r'\.([\w-]+)', names))
                     ids = frozenset(re.findall(r'#([\w-]+)', names))
-                    rule = Rule(tag, classes, ids, style, place)
+                    rule = Rule(tag=tag, classes=classes, ids=ids, declared=style, place=place)
                     self._rules.setdefault(rule.key, []).append(rule)
                     place += 1
 
     def style_of(self, tag: str, attributes: Mapping[str, str]) -> dict[str, str]:
-        """Return what the rules say about an element."""
+        """Return the properties that the rules give an element."""
         classes, ids = set(attributes.get('class', '').split()), {attributes.get('id', '')}
         keys = [tag, '*', *(f'.{name}' for name in classes), *(f'#{name}' for name in ids)]
         rules = [
@@ -343,6 +343,6 @@ class StyleSheet:
 
 
 def declarations(text: str) -> dict[str, str]:
-    """Return the properties of a style attribute or the inside of a rule."""
+    """Return the properties of a style attribute or the body of a rule."""
     pairs = (entry.split(':', 1) for entry in text.split(';') if ':' in entry)
     return {name.strip().lower(): value.replace('!important', '').strip() for name, value in pairs}

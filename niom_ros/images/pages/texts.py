@@ -1,4 +1,4 @@
-"""Texts that are shapes in the file: letters as outlines, or drawn as strokes.
+"""Texts that the file stores as shapes: letters as outlines or strokes.
 
 All lengths are fractions of the longer side of the page.
 """
@@ -21,10 +21,10 @@ class DrawnTextParameters:
 
     max_letter: float = 0.035
     min_letter: float = 0.003
-    touch: float = 0.0008  # pieces that are closer than this belong to one letter
-    neighbours: int = 10  # of a piece that may belong to the same letter or word
-    max_small_pieces: int = 60_000  # with more, no letters are looked for
-    raster: int = 2048  # pixels along the longer side of the page, to see what touches what
+    touch: float = 0.0008  # pieces closer than this belong to one letter
+    neighbours: int = 10  # checked for each piece, to join letters and words
+    max_small_pieces: int = 60_000  # with more, letters are not searched
+    raster: int = 2048  # pixels along the longer side of the page, to find what touches
     max_gap: float = 0.8  # letter heights between two letters of a text
 
 
@@ -33,11 +33,11 @@ DEFAULTS = DrawnTextParameters()
 
 @dataclass(frozen=True)
 class Letter:
-    """Small pieces that hang together."""
+    """Small pieces that touch each other."""
 
     pieces: tuple[int, ...]
     box: np.ndarray
-    is_round: bool  # no dents and nothing inside: it might as well be a hole
+    is_round: bool  # convex and empty: it might be a hole
 
     @property
     def size(self) -> np.ndarray:
@@ -58,8 +58,8 @@ def find_drawn_texts(
 ) -> list[DrawnText]:
     """Return the rows of letters on a page, ignoring pieces known to be something else.
 
-    A letter is small and touches nothing large. Two alone are a text only if one of them has a
-    shape that no hole or bolt has, or if they are as tall as other texts on the page.
+    A letter is small and touches nothing large. Two letters alone are a text only if one of them
+    does not look like a hole or bolt, or if they are as tall as other texts on the page.
     """
     small = [
         index
@@ -114,7 +114,7 @@ def on_raster(points: np.ndarray, side: int) -> np.ndarray:
 def letters_of(
     pieces: Sequence[Piece], small: Sequence[int], parameters: DrawnTextParameters = DEFAULTS
 ) -> list[Letter]:
-    """Join small pieces whose boxes overlap; the result has to be small, too."""
+    """Join small pieces whose boxes overlap; the result must be small, too."""
     if len(small) < 2:
         return []
     boxes = np.array([pieces[index].box for index in small])
@@ -139,7 +139,7 @@ def letters_of(
 def joined(
     boxes: np.ndarray, belong: Callable[[np.ndarray, np.ndarray], np.ndarray], neighbours: int
 ) -> np.ndarray:
-    """Return a number for each box: the same for those that neighbours link to each other."""
+    """Return a label for each box, the same for boxes linked through neighbours."""
     count = len(boxes)
     centres = (boxes[:, :2] + boxes[:, 2:]) / 2
     _, near = cKDTree(centres).query(centres, k=min(neighbours + 1, count))
@@ -152,7 +152,7 @@ def joined(
 
 
 def grouped(labels: np.ndarray) -> list[list[int]]:
-    """Return the places of each label."""
+    """Return the indices of each label."""
     order = np.argsort(labels, kind='stable')
     cuts = np.flatnonzero(np.diff(labels[order])) + 1
     return [group.tolist() for group in np.split(order, cuts)]
@@ -182,7 +182,7 @@ def resampled(piece: Piece) -> np.ndarray:
 def rows_of(
     letters: Sequence[Letter], upright: bool, parameters: DrawnTextParameters = DEFAULTS
 ) -> list[list[Letter]]:
-    """Return letters that stand side by side, two or more, in rows or else in columns."""
+    """Return letters side by side, two or more, in rows, or in columns if not upright."""
     if len(letters) < 2:
         return []
     boxes = np.array([letter.box for letter in letters])
@@ -209,7 +209,7 @@ def rows_of(
 
 
 def is_surely_text(row: Sequence[Letter]) -> bool:
-    """Tell whether the shapes in a row are those of letters rather than of holes or bolts."""
+    """Tell whether the shapes in a row are letters rather than holes or bolts."""
     if sum(not letter.is_round for letter in row) * 3 < len(row):
         return False
     sizes = np.array([letter.size for letter in row])
