@@ -142,7 +142,7 @@ class Environment:
 
     @property
     def log(self) -> Path:
-        """What the programs of the last run said."""
+        """The output of the programs of the last run."""
         return self.state / 'setup.log'
 
     def stamp(self, step: str) -> Path:
@@ -171,7 +171,7 @@ def main(argv: list[str] | None = None) -> int:
     # A cancelled or background job has to end pip and cmake as well.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    # Resolved, so that the same folder reached through a link is not taken for a moved one.
+    # Resolved, so that the same folder reached through a link does not count as moved.
     env = Environment(Path(parser.parse_args(argv).env).resolve())
     try:
         set_up(env, CLONE)
@@ -197,7 +197,7 @@ def set_up(env: Environment, clone: Path) -> None:
 
 
 def steps_for(env: Environment, clone: Path) -> list[Step]:
-    """Name the steps in their order."""
+    """Return the steps, in order."""
     return [
         Step(
             'python',
@@ -241,7 +241,7 @@ def run_outdated(env: Environment, steps: list[Step]) -> None:
     if not outdated:
         print(f'environment up to date: {env.folder}')
         return
-    # All of them, before anything is downloaded: users should not find them out one by one.
+    # All of them, before anything is downloaded: users should not discover them one by one.
     lacking = [reason for step in outdated for reason in step.lacks()]
     if lacking:
         raise SetupError('\n  - '.join(['this machine is not ready:', *lacking]))
@@ -256,7 +256,7 @@ def run_outdated(env: Environment, steps: list[Step]) -> None:
 
 
 def is_done(env: Environment, step: Step) -> bool:
-    """Return whether the step was completed with the inputs of now."""
+    """Return whether the step was completed with its present inputs."""
     stamp = env.stamp(step.name)
     return stamp.is_file() and stamp.read_text() == step.inputs()
 
@@ -311,7 +311,7 @@ def only_setup_in(env: Environment) -> Iterator[None]:
 
 
 def lacks_for_python() -> list[str]:
-    """Say why this Python cannot make the environment."""
+    """Say why this Python cannot build the environment."""
     lacking = []
     if (sys.platform, platform.machine()) != ('linux', 'x86_64'):
         lacking.append(
@@ -355,7 +355,7 @@ def is_in_place(env: Environment) -> bool:
 
 def has_its_python(env: Environment) -> bool:
     """Return whether Python runs and is of the version that the packages were installed for."""
-    # -S spares the start-up hook of the ROS wheels, which takes as long as all the rest.
+    # -S skips the start-up hook of the ROS wheels, which would double the time.
     program = 'import sys; print("%d.%d" % sys.version_info[:2])'
     command = [str(env.python), '-I', '-S', '-c', program]
     try:
@@ -408,7 +408,7 @@ def folder_size(folder: Path) -> int:
 
 
 def install_packages(env: Environment) -> None:
-    """Install exactly the pinned packages and mend what they say about their build machine."""
+    """Install exactly the pinned packages, and repair the paths of their build machine."""
     forget_half_installed(env)
     # pip unpacks gigabytes; a system's /tmp is often small, and this disk was checked.
     temporary = env.state / 'tmp'
@@ -426,8 +426,8 @@ def install_packages(env: Environment) -> None:
 def forget_half_installed(env: Environment) -> None:
     """Make pip install again what it was installing when it was interrupted.
 
-    pip takes a package for installed as soon as it finds its metadata, but unpacks these before
-    the libraries. Only when all is in place does it list the file INSTALLER in RECORD.
+    pip considers a package installed as soon as it finds its metadata, but unpacks these before
+    the libraries. Only when everything is in place does it list the file INSTALLER in RECORD.
     """
     for information in env.folder.glob('lib/python*/site-packages/*.dist-info'):
         record = information / 'RECORD'
@@ -459,7 +459,7 @@ def mend_cmake_exports(env: Environment) -> None:
 
 
 def mend_export(text: str, python_headers: str, numpy_headers: str) -> str:
-    """Replace the header folders of the machine that built a wheel by those given."""
+    """Replace the header folders of the machine that built a wheel by the given ones."""
     build_machine = r'/opt/python/[^/;"\s]+'
     numpy = build_machine + r'/lib/python[^/]+/site-packages/numpy/_?core/include'
     text = re.sub(numpy, lambda _: numpy_headers, text)
@@ -492,7 +492,7 @@ def lacks_for_building() -> list[str]:
 
 
 def source_files(clone: Path) -> dict[str, Path]:
-    """Map the relative path of each file that the build needs to where it lies."""
+    """Map the relative path of each file that the build needs to the file itself."""
     found = []
     for source in SOURCES:
         top = clone / source
@@ -509,7 +509,7 @@ def build_and_install(env: Environment, clone: Path) -> None:
     source = env.state / 'source'
     build = env.state / 'build'
     stage_sources(clone, source)
-    # Present only while the build folder is that of a completed build with the same settings.
+    # It exists only if the build folder is that of a completed build with the same settings.
     completed = build / 'completed'
     settings = build_settings()
     if not completed.is_file() or completed.read_text() != settings:
@@ -524,9 +524,9 @@ def build_and_install(env: Environment, clone: Path) -> None:
 
 
 def stage_sources(clone: Path, source: Path) -> None:
-    """Copy what changed, and remove what is gone: clones that share an environment take turns.
+    """Copy what changed, and remove what is gone: several clones may share an environment.
 
-    A changed file gets the time of now and not that of the clone, because make has to see it as
+    A changed file gets the current time and not that of the clone, because make must see it as
     newer than what was built from another clone.
     """
     files = source_files(clone)
@@ -545,7 +545,7 @@ def stage_sources(clone: Path, source: Path) -> None:
 
 
 def build_settings() -> str:
-    """Describe all but the sources that a build depends on."""
+    """Describe everything that a build depends on, except the sources."""
     tools = [shutil.which(tool) for tool in ('cmake', 'cc', 'c++')]
     flags = [os.environ.get(name) for name in ('CC', 'CXX', 'CFLAGS', 'CXXFLAGS', 'LDFLAGS')]
     return json.dumps([digest(RECIPE), tools, flags])
@@ -584,9 +584,9 @@ def remove_stale_files(env: Environment, manifest: Path) -> None:
 
 
 def fetch_models(env: Environment) -> None:
-    """Bring the default models; the command reports its progress by itself."""
+    """Fetch the default models; the command reports its own progress."""
     command = [str(env.folder / 'bin/niom'), 'models', 'fetch', '--default']
-    # Not in the clone, where Python would prefer its sources to the installed package.
+    # Not in the clone, where Python would import its sources instead of the installed package.
     finished = subprocess.run(command, cwd=env.folder, env=clean_variables(env), check=False)
     if finished.returncode:
         raise SetupError(
@@ -613,7 +613,7 @@ def clean_variables(env: Environment) -> dict[str, str]:
 def run_logged(
     env: Environment, command: Sequence[str | Path], variables: dict[str, str] | None = None
 ) -> None:
-    """Run a program with its output in the log; if it fails, show what explains it."""
+    """Run a program with its output in the log; if it fails, show the lines that explain why."""
     words = [str(word) for word in command]
     with env.log.open('a') as log:
         log.write(f'\n$ {" ".join(words)}\n')
@@ -625,7 +625,7 @@ def run_logged(
             stdout=log,
             stderr=subprocess.STDOUT,
             env={**clean_variables(env), **(variables or {})},
-            # A group of its own, so that an interruption ends also what the program started.
+            # A group of its own, so that an interruption also ends what the program started.
             start_new_session=True,
         )
         try:
@@ -640,7 +640,7 @@ def run_logged(
 
 
 def show_progress(process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait for a program; a terminal sees what it does, a CI log a sign of life per minute."""
+    """Wait for a program; a terminal shows what it does, a CI log one line per minute."""
     live = sys.stdout.isatty()
     begin = time.monotonic()
     reported = 0
@@ -662,7 +662,7 @@ def show_progress(process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def last_line(log: Path) -> str:
-    """Return what a program said last."""
+    """Return the last line that a program printed."""
     lines = log.read_text(errors='replace').splitlines()
     return next((line.strip() for line in reversed(lines) if line.strip()), '')
 
@@ -674,7 +674,7 @@ def explain_failure(command: list[str], code: int, said: str, log: Path) -> str:
     shown = list(dict.fromkeys(faults or lines))[-6:]
     remedy = next(
         (remedy for pattern, remedy in REMEDIES if re.search(pattern, said)),
-        'Running it again starts this step afresh; the log says more.',
+        'Running it again repeats this step; the log says more.',
     )
     name = 'pip' if 'pip' in command else Path(command[0]).name
     return '\n'.join(
@@ -691,7 +691,7 @@ def explain_failure(command: list[str], code: int, said: str, log: Path) -> str:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder with all in it; nothing happens if there is none."""
+    """Remove a file, a link or a folder with its contents, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -704,7 +704,7 @@ def any_entry(folder: Path) -> bool:
 
 
 def remove_empty_folders(folder: Path, top: Path) -> None:
-    """Remove a folder and those above it as far as they are empty, but never the top."""
+    """Remove a folder and its parents as far as they are empty, but never the top."""
     while folder != top and top in folder.parents:
         if any_entry(folder):
             return

@@ -20,7 +20,7 @@ def problem_with(message: str) -> str:
     if title.startswith(WRITTEN_BY_GIT):
         return ''
     if not re.match(r'[\w./-]+( [\w./-]+)?: \S', title):
-        return f"the title '{title}' has another form than 'area: what', as in 'replay: read db3'"
+        return f"the title '{title}' is not of the form 'area: what', as in 'replay: read db3'"
     if len(title) > LONGEST_TITLE:
         return f'the title has {len(title)} characters: use at most {LONGEST_TITLE}'
     if title.endswith('.'):

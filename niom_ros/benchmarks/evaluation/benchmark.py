@@ -114,3 +114,8 @@ def share(flags: Iterable[bool]) -> float:
     """Return the share that is true; NaN if there are none."""
     values = list(flags)
     return sum(values) / len(values) if values else float('nan')
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the average; NaN if there are no values."""
+    return sum(values) / len(values) if values else float('nan')

@@ -7,7 +7,14 @@ import random
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.benchmark import (
+    Benchmark,
+    Case,
+    mean,
+    of_group,
+    Record,
+    share,
+)
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
@@ -244,8 +251,3 @@ def mostly_on_object(record: Record) -> bool:
 def surely_on_object(record: Record) -> bool:
     """Return whether most matches are on the object, and not by luck."""
     return mostly_on_object(record) and bool(record['luck'] < LUCK)
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the average; NaN if there are no values."""
-    return sum(values) / len(values) if values else float('nan')

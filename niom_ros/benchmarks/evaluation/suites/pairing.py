@@ -10,7 +10,7 @@ import random
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record, share
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, mean, Record, share
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_area
@@ -254,11 +254,6 @@ def chosen_objects(choice: Choice) -> list[SeenObject]:
 def is_at(seen: SeenObject, marked: MarkedObject) -> bool:
     """Return whether a detected object is where a listed one is."""
     return overlap(seen.area, marked.area) >= SAME_PLACE
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the average; NaN if there are no values."""
-    return sum(values) / len(values) if values else float('nan')
 
 
 def box_entries(size: int) -> list[Entry]:
