@@ -11,7 +11,7 @@ import pytest
 from scipy.io import savemat
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner
+from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import abstain
 from niom_ros.benchmarks.evaluation.suites.abstain import (
@@ -96,7 +96,7 @@ class SayingRunner(MethodRunner):
         nobody = np.zeros(0, bool)
         status = Status.FEW_MATCHES if self.claim is None else Status.OK
         verdict = Verdict(status, '', nobody, self.claim, 0 if self.claim is None else 0.9)
-        return Answer(Match(verdict), Evidence(nobody), plausible=False)
+        return MethodAnswer(Match(verdict), Evidence(nobody), plausible=False)
 
 
 def measured(benchmark, runner, cases=None):

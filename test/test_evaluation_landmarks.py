@@ -8,7 +8,12 @@ import pytest
 from scipy.io import savemat
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Answer, evidence_of, MethodRunner, Picture
+from niom_ros.benchmarks.evaluation.method_runner import (
+    evidence_of,
+    MethodAnswer,
+    MethodRunner,
+    Picture,
+)
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import landmarks
 from niom_ros.benchmarks.evaluation.suites.landmarks import Instance, LandmarksBenchmark
@@ -129,7 +134,7 @@ class Matches:
         verdict = Verdict(self.status, '', np.ones(len(correspondences), bool), found)
         match = Match(verdict, correspondences)
         evidence = evidence_of(match, reference, image, method)
-        return Answer(match, evidence, plausible=True)
+        return MethodAnswer(match, evidence, plausible=True)
 
 
 @pytest.fixture

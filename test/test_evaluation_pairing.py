@@ -15,7 +15,7 @@ from niom_ros.benchmarks.evaluation.suites.pairing import Choice, PairingBenchma
 from niom_ros.benchmarks.evaluation.suites.scenes import overlap, read_labels, read_voc
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Options, Settings
-from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import MarkedObject, Scene
 from niom_ros.simulation.virtual_scene import example_photo
@@ -88,7 +88,7 @@ def runner():
 
 
 def seen(label, area, score=0.9):
-    return SeenObject(label, score, area, HeatMap.filled(area, Frame(99, 99), torch.empty(0)))
+    return SeenObject(label, score, area, HeatMap.filled(area, GridFrame(99, 99), torch.empty(0)))
 
 
 LEFT, RIGHT = Area(0, 0, 40, 40), Area(50, 0, 90, 40)

@@ -11,7 +11,7 @@ from niom_ros.benchmarks.evaluation.corruptions import (
     LibraryMissing,
     UnknownCorruption,
 )
-from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner
+from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import pose
 from niom_ros.benchmarks.evaluation.suites.pose import motion_error, PoseBenchmark
@@ -94,7 +94,7 @@ class Matches:
         self.shown.append((reference, image))
         nobody = np.zeros(len(self.correspondences), bool)
         verdict = Verdict(Status.LOW_CONFIDENCE, 'not flat', nobody)
-        return Answer(Match(verdict, self.correspondences), Evidence(nobody), False)
+        return MethodAnswer(Match(verdict, self.correspondences), Evidence(nobody), False)
 
 
 def measured(data, correspondences, **options):

@@ -26,7 +26,7 @@ from niom_ros.benchmarks.evaluation.glossary import (
     MORE,
     NEITHER,
 )
-from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner, Picture
+from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method, method_named
 from niom_ros.benchmarks.evaluation.pictures import answer_banner, draw_answer, GUESS, TRUTH
 from niom_ros.benchmarks.evaluation.report import check_folder, command, write_report
@@ -781,9 +781,9 @@ class Answering(MethodRunner):
             if accepted
             else Verdict(Status.LOW_CONFIDENCE, 'too few', agree, None, 0.2)
         )
-        self.answer = Answer(Match(verdict, matches), Evidence(agree, found), plausible=True)
+        self.answer = MethodAnswer(Match(verdict, matches), Evidence(agree, found), plausible=True)
 
-    def match(self, method: Method, reference: Picture, image: Picture) -> Answer:
+    def match(self, method: Method, reference: Picture, image: Picture) -> MethodAnswer:
         return self.answer
 
 

@@ -11,7 +11,7 @@ import torch
 
 from niom_ros.benchmarks.classical import ClassicalFeatures
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
-from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner
+from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites.tmc import (
     A_TO_C,
@@ -82,7 +82,7 @@ class KnowingRunner(MethodRunner):
         agrees = np.ones(len(starts), bool)
         verdict = Verdict(Status.FEW_MATCHES, '', agrees)
         found = Correspondences(starts, ends, np.ones(len(starts), np.float32))
-        return Answer(Match(verdict, found), Evidence(agrees), plausible=True)
+        return MethodAnswer(Match(verdict, found), Evidence(agrees), plausible=True)
 
     def analysis(self, method, picture):
         return SimpleNamespace(features=self._features(picture))
@@ -203,7 +203,7 @@ def test_few_right_points_have_a_perfect_share_but_cover_little(data):
             return answer
         few = answer.correspondences
         few = Correspondences(few.reference_points[:2], few.image_points[:2], few.scores[:2])
-        return Answer(Match(answer.match.verdict, few), answer.evidence, True)
+        return MethodAnswer(Match(answer.match.verdict, few), answer.evidence, True)
 
     runner.match = only_two
     record = benchmark.measure(benchmark.cases()[0], method('plain'), runner)

@@ -24,7 +24,7 @@ from niom_ros.networks.superglue import SuperGlue
 from niom_ros.networks.superpoint import SuperPoint
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
-from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 
 CPU = torch.device('cpu')
 PRECISIONS = pytest.mark.parametrize('half', [False, True], ids=['single', 'half'])
@@ -135,7 +135,7 @@ def test_from_the_detector_to_weights(half):
 def test_filled_boxes_and_masks():
     with fake_gpu(False):
         like = torch.empty(0, device='cuda')
-        filled = HeatMap.filled(Area(0, 0, 5, 5), Frame(20, 10), like)
+        filled = HeatMap.filled(Area(0, 0, 5, 5), GridFrame(20, 10), like)
         assert filled.picture(20, 10).device.type == 'cuda'
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 
 # Two cells side by side over an image of 8 x 4 pixels: their centres lie at x = 1.5 and 5.5.
-FRAME = Frame.spanning(8, 4, rows=1, columns=2)
+FRAME = GridFrame.spanning(8, 4, rows=1, columns=2)
 
 
 def points(*pairs):
@@ -30,7 +30,7 @@ def test_negative_evidence_is_no_heat():
 
 def test_what_the_grid_says_about_the_padding_has_no_influence():
     # Three cells, but the image ends after the second.
-    frame = Frame(8, 4, scale_x=0.25, shift_x=-0.375)
+    frame = GridFrame(8, 4, scale_x=0.25, shift_x=-0.375)
     narrow = HeatMap.of_grid(torch.tensor([[2.0, 6.0]]), frame)
     padded = HeatMap.of_grid(torch.tensor([[2.0, 6.0, 6.0]]), frame)
     loud = HeatMap.of_grid(torch.tensor([[2.0, 6.0, 900.0]]), frame)
@@ -42,7 +42,7 @@ def test_what_the_grid_says_about_the_padding_has_no_influence():
 
 def test_a_gate_makes_its_strongest_place_1_and_the_outside_0():
     grid = torch.tensor([[0.0, 4.0, 8.0]])
-    frame = Frame.spanning(12, 4, rows=1, columns=3)
+    frame = GridFrame.spanning(12, 4, rows=1, columns=3)
     heat = HeatMap.of_grid(grid, frame, Area(-0.5, -0.5, 5.5, 3.5))
     # The map is 4 at x = 5.5, the strongest place of the left half.
     assert heat.at(points([5.5, 1], [3.5, 1], [5.6, 1], [9, 1])).tolist() == pytest.approx(
@@ -52,7 +52,7 @@ def test_a_gate_makes_its_strongest_place_1_and_the_outside_0():
 
 def test_two_objects_of_a_class_share_a_map_unless_it_is_gated():
     grid = torch.tensor([[1.0, 0.0, 3.0]])
-    frame = Frame.spanning(12, 4, rows=1, columns=3)
+    frame = GridFrame.spanning(12, 4, rows=1, columns=3)
     left, right = Area(-0.5, -0.5, 3.5, 3.5), Area(7.5, -0.5, 11.5, 3.5)
     spots = points([1.5, 1], [9.5, 1])
     assert HeatMap.of_grid(grid, frame).at(spots).tolist() == pytest.approx([1 / 3, 1])
@@ -63,7 +63,7 @@ def test_two_objects_of_a_class_share_a_map_unless_it_is_gated():
 @pytest.mark.parametrize('value', [0.0, -1.0, 5.0, 1e-30, float('nan'), float('inf')])
 def test_a_flat_map_says_nothing_and_a_flat_box_says_it_all(value):
     grid = torch.full((3, 3), value)
-    frame = Frame.spanning(30, 30, 3, 3)
+    frame = GridFrame.spanning(30, 30, 3, 3)
     spots = points([5, 5], [25, 25])
     assert HeatMap.of_grid(grid, frame).at(spots).tolist() == [0, 0]
     boxed = HeatMap.of_grid(grid, frame, Area(0, 0, 10, 10))
@@ -71,7 +71,7 @@ def test_a_flat_map_says_nothing_and_a_flat_box_says_it_all(value):
 
 
 def test_a_box_without_a_detector_is_filled():
-    heat = HeatMap.filled(Area(2, 1, 5, 3), Frame(8, 4), torch.empty(0))
+    heat = HeatMap.filled(Area(2, 1, 5, 3), GridFrame(8, 4), torch.empty(0))
     picture = heat.picture(8, 4)
     assert picture.sum() == 4 * 3
     assert picture[1:4, 2:6].min() == 1
@@ -79,7 +79,7 @@ def test_a_box_without_a_detector_is_filled():
 
 def test_a_smaller_picture_shows_the_same():
     grid = torch.rand(5, 7, generator=torch.Generator().manual_seed(1))
-    heat = HeatMap.of_grid(grid, Frame.spanning(640, 480, 5, 7))
+    heat = HeatMap.of_grid(grid, GridFrame.spanning(640, 480, 5, 7))
     full, small = heat.picture(640, 480), heat.picture(160, 120)
     assert full.shape == (480, 640) and small.shape == (120, 160)
     means = full.reshape(120, 4, 160, 4).mean(dim=(1, 3))
@@ -89,7 +89,7 @@ def test_a_smaller_picture_shows_the_same():
 @pytest.mark.parametrize('gate', [None, Area(2, 1, 6, 3)])
 def test_the_map_of_a_part_becomes_one_of_the_whole(gate):
     grid = torch.tensor([[0.0, 1.0], [3.0, 2.0]])
-    part = HeatMap.of_grid(grid, Frame.spanning(8, 4, 2, 2), gate)
+    part = HeatMap.of_grid(grid, GridFrame.spanning(8, 4, 2, 2), gate)
     whole = part.moved(10, 20, 30, 40).picture(30, 40)
     assert torch.allclose(whole[20:24, 10:18], part.picture(8, 4), atol=1e-6)
     whole[20:24, 10:18] = 0
@@ -109,7 +109,7 @@ def test_heat_is_a_number_from_0_to_1_whatever_the_grid_and_box(values, box, gat
     left, right = sorted(box[:2])
     top, bottom = sorted(box[2:])
     gate = Area(left, top, right, bottom) if gated else None
-    picture = HeatMap.of_grid(grid, Frame.spanning(100, 80, 2, 3), gate).picture(50, 40)
+    picture = HeatMap.of_grid(grid, GridFrame.spanning(100, 80, 2, 3), gate).picture(50, 40)
     assert torch.isfinite(picture).all()
     assert picture.min() >= 0 and picture.max() <= 1
 
@@ -124,7 +124,7 @@ def test_heat_is_a_number_from_0_to_1_whatever_the_grid_and_box(values, box, gat
 )
 def test_tiny_objects_and_objects_at_the_border_have_heat(area):
     grid = torch.from_numpy(np.arange(12.0).reshape(3, 4))
-    heat = HeatMap.of_grid(grid, Frame.spanning(100, 80, 3, 4), area)
+    heat = HeatMap.of_grid(grid, GridFrame.spanning(100, 80, 3, 4), area)
     inside = area.within(100, 80)
     corner = points([inside.right, inside.bottom])
     assert heat.at(corner).item() == pytest.approx(1)

@@ -8,7 +8,7 @@ import torch
 
 from niom_ros.core.settings import Pairing, Settings, SettingsError
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.pairing import best_pairs, pair_objects
@@ -23,7 +23,7 @@ def embedder():
 
 def seen(label, look=None, score=0.9):
     area = Area(0, 0, 10, 10)
-    heat = HeatMap.filled(area, Frame(20, 20), torch.empty(0))
+    heat = HeatMap.filled(area, GridFrame(20, 20), torch.empty(0))
     feature = None if look is None else torch.nn.functional.normalize(torch.tensor(look), dim=0)
     return SeenObject(label, score, area, heat, feature)
 

@@ -10,7 +10,7 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
-from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
 from niom_ros.stream.rotation import Rotation
@@ -49,7 +49,7 @@ def test_what_was_found_is_told_in_received_pixels(degrees):
     upright_points = warp_points(homography, reference_points).astype(np.float32)
     width, height = (640, 480) if degrees in (0, 180) else (480, 640)
     area = Area(9.5, 19.5, 59.5, 99.5)
-    heat = HeatMap.filled(area, Frame(width, height), torch.empty(0))
+    heat = HeatMap.filled(area, GridFrame(width, height), torch.empty(0))
     match = Match(
         Verdict(Status.OK, 'found', np.ones(3, bool), homography, 0.9),
         Correspondences(reference_points, upright_points, np.ones(3, np.float32)),

@@ -45,7 +45,7 @@ class Ink:
 
 
 @dataclass(frozen=True)
-class Frame:
+class PixelScale:
     """Normalised coordinates: pixels of an image, shifted and scaled to about -1 to 1."""
 
     width: int
@@ -94,7 +94,7 @@ def climb(
     parameters: AlignmentParameters = DEFAULTS,
 ) -> torch.Tensor:
     """Move K homographies from drawing to edges so that more ink lies on edges."""
-    frame = Frame(*edges.size)
+    frame = PixelScale(*edges.size)
     projection = non_similarity(ink.corners)
     points = dict(parameters.points)
     for level in (edges.levels[index] for index in levels):
@@ -126,7 +126,7 @@ def ink_gradient(
     """Return gradient (K x 8) and curvature (K x 8 x 8) of the score of ink on edges."""
     points, normals = warp_strokes(views, ink)
     strength, gradient_x, gradient_y = level.at(points, normals, size)
-    horizontal, vertical = Frame(*size).jacobians(points)
+    horizontal, vertical = PixelScale(*size).jacobians(points)
     gradient = (gradient_x[..., None] * horizontal + gradient_y[..., None] * vertical).mean(dim=1)
     # Along a line, nothing constrains it; across, its edge is a ridge as wide as the blur.
     across = torch.cos(normals)[..., None] * horizontal + torch.sin(normals)[..., None] * vertical
@@ -139,7 +139,7 @@ def distortion_gradient(
     views: torch.Tensor,
     corners: torch.Tensor,
     projection: torch.Tensor,
-    frame: Frame,
+    frame: PixelScale,
     parameters: AlignmentParameters = DEFAULTS,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return gradient (K x 8) and curvature (K x 8 x 8) that pull back to a similarity."""
@@ -162,7 +162,7 @@ def corner_deviations(
     parameters: AlignmentParameters = DEFAULTS,
 ) -> torch.Tensor:
     """Return the standard deviation of each corner in a view (1 x 3 x 3), in pixels: 4."""
-    frame = Frame(*edges.size)
+    frame = PixelScale(*edges.size)
     _, curvature = ink_gradient(view, ink, edges.levels[level], edges.size, parameters)
     projection = non_similarity(ink.corners)
     _, stiffness = distortion_gradient(view, ink.corners, projection, frame, parameters)

@@ -16,7 +16,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.rclpy_workarounds import nanoseconds_of
 from niom_ros.nodes.stamp_order import StampOrder
-from niom_ros.stream.camera import Calibration, CameraModel
+from niom_ros.stream.camera import CameraCalibration, CameraModel
 
 IMAGE_TYPES = {'raw': Image, 'compressed': CompressedImage}
 
@@ -32,7 +32,7 @@ class CameraInput:
         self._subscriptions: list[Any] = []
         self._lock = RLock()
         self._info: CameraInfo | None = None
-        self._calibration = Calibration()
+        self._calibration = CameraCalibration()
         self.frames: NewestFrame[Image | CompressedImage] = NewestFrame()
         self.stamps = StampOrder()
         self.topic = ''

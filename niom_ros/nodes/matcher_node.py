@@ -23,7 +23,7 @@ from niom_ros.nodes.frame_worker import FrameWorker
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare, read, refuse_wrong_values
 from niom_ros.nodes.rclpy_workarounds import (
-    Answer,
+    Handler,
     leave_network,
     state_of,
     take_over_change_state,
@@ -113,7 +113,7 @@ class MatcherNode(LifecycleNode):
         self,
         request: ChangeState.Request,
         response: ChangeState.Response,
-        change_state: Answer,
+        change_state: Handler,
     ) -> ChangeState.Response:
         """Answer ~/change_state after any other change of the state or of the references."""
         with self.changes:

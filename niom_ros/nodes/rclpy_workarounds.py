@@ -48,7 +48,7 @@ LONGEST_NAME = 100  # characters of an unknown parameter or transition that are 
 EMPTY_LIST = ('',)  # how this package writes an empty list of strings
 
 Work = Callable[[], Awaitable[None]]  # what the executor does about one message or request
-Answer = Callable[[Any, Any], Any]  # of a request and an empty response
+Handler = Callable[[Any, Any], Any]  # of a request and an empty response
 
 
 # Errors
@@ -185,9 +185,9 @@ def answer_every_request(node: Node) -> None:
         service.callback = answered(node, service)
 
 
-def answered(node: Node, service: Service) -> Answer:
+def answered(node: Node, service: Service) -> Handler:
     """Return the callback of a service, with a refusal in place of errors."""
-    callback: Answer = service.callback
+    callback: Handler = service.callback
     kind: Any = service.srv_type
 
     def answer(request: Any, response: Any) -> Any:
@@ -237,7 +237,9 @@ def why_unknown(node: Node, name: str) -> str:
 # The lifecycle
 
 
-def take_over_change_state(node: LifecycleNode, answer: Callable[[Any, Any, Answer], Any]) -> None:
+def take_over_change_state(
+    node: LifecycleNode, answer: Callable[[Any, Any, Handler], Any]
+) -> None:
     """Let `answer` answer ~/change_state; its last argument is the answer that rclpy gives.
 
     The callback group
@@ -256,7 +258,7 @@ def take_over_change_state(node: LifecycleNode, answer: Callable[[Any, Any, Answ
         It can go: when the log of ROS escapes what is not printable.
     """
     service = node._service_change_state
-    answer_of_rclpy: Answer = service.callback
+    answer_of_rclpy: Handler = service.callback
 
     def answer_printable(request: Any, response: Any) -> Any:
         request.transition.label = printable(request.transition.label[:LONGEST_NAME])

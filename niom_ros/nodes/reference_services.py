@@ -28,7 +28,7 @@ from niom_ros.stream.rotation import Rotation
 
 OLDEST_CURRENT_FRAME = 5.0  # seconds since it arrived
 
-Answer = Any  # a response of one of the services
+Response = Any  # a response of one of the services
 
 
 class Host(Protocol):
@@ -74,7 +74,7 @@ class ReferenceServices:
         if problem := AllowedFolders.named(node.live.values['reference_folders']).problem:
             node.get_logger().warning(f'{problem}: name a folder there, or none')
 
-    def _answer(self, name: str, response: Answer, act: Callable[[Configured], str]) -> Answer:
+    def _answer(self, name: str, response: Response, act: Callable[[Configured], str]) -> Response:
         """Answer a service that changes references; a refusal says why and changes nothing."""
         log = self._node.get_logger()
         try:

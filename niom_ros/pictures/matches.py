@@ -54,7 +54,7 @@ FINEST_HEAT = 256  # pixels per side: heat is smooth, and a finer map takes long
 Rectangle = tuple[int, int, int, int]  # left, top, right, bottom
 
 
-class Landmark(Protocol):
+class NamedPoint(Protocol):
     """A named point of the camera image."""
 
     @property
@@ -90,7 +90,7 @@ def draw_matches(
     image: np.ndarray,
     match: Match,
     max_width: int = 1280,
-    landmarks: Sequence[Landmark] | None = None,
+    landmarks: Sequence[NamedPoint] | None = None,
     title: str = '',
 ) -> np.ndarray:
     """Draw reference and image side by side, joined by the matches that agree."""
@@ -113,7 +113,7 @@ def draw_overlay(
     image: np.ndarray,
     match: Match,
     max_width: int = 1280,
-    landmarks: Sequence[Landmark] | None = None,
+    landmarks: Sequence[NamedPoint] | None = None,
     title: str = '',
 ) -> np.ndarray:
     """Draw the image, overlaid with the used part of the reference where it was found."""
@@ -291,7 +291,7 @@ def lay_over(panel: Panel, reference: PreparedReference, reference_to_image: np.
     cv2.copyTo(cv2.addWeighted(panel.pixels, 0.45, laid, 0.55, 0), covered, panel.pixels)
 
 
-def draw_landmarks(panel: Panel, landmarks: Sequence[Landmark]) -> None:
+def draw_landmarks(panel: Panel, landmarks: Sequence[NamedPoint]) -> None:
     """Draw landmarks; for those outside of the image, an arrow head at its border."""
     size = panel.text_size
     known = [mark for mark in landmarks if math.isfinite(mark.x) and math.isfinite(mark.y)]
@@ -460,7 +460,7 @@ def ink_entries(size: int) -> list[Entry]:
     return [(symbols[0], 'ink on an edge'), (symbols[1], 'ink beside edges')]
 
 
-def place_entries(size: int, landmarks: Sequence[Landmark] | None) -> list[Entry]:
+def place_entries(size: int, landmarks: Sequence[NamedPoint] | None) -> list[Entry]:
     """Return the legend of outline and landmarks."""
     outline, landmark = empty_symbol(size), empty_symbol(size)
     left, top, right, bottom = symbol_area(size)

@@ -47,7 +47,7 @@ from niom_ros.replay.outputs import (
     POSE,
 )
 from niom_ros.stream.answers import Answer, no_answer
-from niom_ros.stream.camera import Calibration
+from niom_ros.stream.camera import CameraCalibration
 from niom_ros.stream.stream import Frame, RefusedFrame, Stream
 
 MOST_IMAGES = 10**12
@@ -198,7 +198,7 @@ class Replayer:
         self._stream = Stream(matcher)
         self._taken = 0
         self._last_time, self._last_stamp = -1, -math.inf
-        self._calibration = Calibration()
+        self._calibration = CameraCalibration()
 
     def result_of(self, image: BagImage) -> FrameResult:
         """Find the references in an image."""

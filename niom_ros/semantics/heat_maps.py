@@ -45,7 +45,7 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Frame:
+class GridFrame:
     """How the cells of a grid lie on an image: cell = scale * pixel + shift, on each axis."""
 
     width: int  # of the image
@@ -56,7 +56,7 @@ class Frame:
     shift_y: float = 0.0
 
     @classmethod
-    def spanning(cls, width: int, height: int, rows: int, columns: int) -> 'Frame':
+    def spanning(cls, width: int, height: int, rows: int, columns: int) -> 'GridFrame':
         """Return the frame of a grid that covers the whole image."""
         scale_x, scale_y = columns / width, rows / height
         return cls(
@@ -79,7 +79,7 @@ class HeatMap:
     """A map over an image: a grid, interpolated, normalised and clipped to a box."""
 
     grid: torch.Tensor  # h x w, not negative
-    frame: Frame
+    frame: GridFrame
     gate: Area | None  # outside of it the map is 0
     low: torch.Tensor  # grid values that become 0 and 1; scalars
     high: torch.Tensor
@@ -87,7 +87,7 @@ class HeatMap:
     to_origin: torch.Tensor | None = None
 
     @classmethod
-    def of_grid(cls, grid: torch.Tensor, frame: Frame, gate: Area | None = None) -> 'HeatMap':
+    def of_grid(cls, grid: torch.Tensor, frame: GridFrame, gate: Area | None = None) -> 'HeatMap':
         """Make a map from the evidence on a grid; as in Grad-CAM, negative evidence becomes 0.
 
         The minimum over the image becomes 0, the maximum over the gate 1. Values outside of the
@@ -102,7 +102,7 @@ class HeatMap:
         return replace(raw, gate=gate, low=low, high=high)
 
     @classmethod
-    def filled(cls, area: Area, frame: Frame, like: torch.Tensor) -> 'HeatMap':
+    def filled(cls, area: Area, frame: GridFrame, like: torch.Tensor) -> 'HeatMap':
         """Make a map that is 1 in a rectangle and 0 elsewhere."""
         return cls.of_grid(like.new_zeros(1, 1), frame, area)
 

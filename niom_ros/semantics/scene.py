@@ -11,7 +11,7 @@ import torch
 from niom_ros.core.settings import Pairing
 from niom_ros.drawings.paper import ink_hull
 from niom_ros.semantics.detectors.grid_detector import Detector
-from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.saliency import saliency
@@ -137,7 +137,7 @@ class SceneReader:
         if mask is not None:
             return Scene((self._of_mask(hints.label, mask),), 'given mask or region')
         if hints.label:
-            whole = Frame(image.shape[1], image.shape[0]).area
+            whole = GridFrame(image.shape[1], image.shape[0]).area
             return Scene((self._filled(hints.label, whole, image),), 'given label')
         return self._last_resort(image)
 
@@ -158,12 +158,12 @@ class SceneReader:
             return Scene(why_none=why)
         grid = torch.from_numpy(saliency(image)).to(self._device)
         height, width = image.shape[:2]
-        frame = Frame.spanning(width, height, *grid.shape)
+        frame = GridFrame.spanning(width, height, *grid.shape)
         salient = SeenObject('', 1.0, frame.area, HeatMap.of_grid(grid, frame))
         return Scene((salient,), f'saliency: {why}')
 
     def _filled(self, label: str, area: Area, image: np.ndarray) -> SeenObject:
-        frame = Frame(image.shape[1], image.shape[0])
+        frame = GridFrame(image.shape[1], image.shape[0])
         like = torch.empty(0, device=self._device)
         return SeenObject(label, 1.0, area, HeatMap.filled(area, frame, like))
 
@@ -178,7 +178,7 @@ class SceneReader:
             (mask != 0).astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA
         )
         grid = torch.from_numpy(shares).to(self._device)
-        frame = Frame.spanning(mask.shape[1], mask.shape[0], rows, columns)
+        frame = GridFrame.spanning(mask.shape[1], mask.shape[0], rows, columns)
         return SeenObject(label, 1.0, area, HeatMap.of_grid(grid, frame, area))
 
 

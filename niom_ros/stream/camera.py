@@ -166,7 +166,7 @@ class CameraModel:
         return image_points[:, 0]
 
 
-class Calibration:
+class CameraCalibration:
     """The camera that a camera_info describes, computed again only when it changes."""
 
     def __init__(self) -> None:

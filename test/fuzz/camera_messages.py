@@ -10,7 +10,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from niom_ros.images.camera_images import DEPTH_ENCODINGS, ENCODINGS, message_to_rgb
 from niom_ros.images.decoding import ImageError
-from niom_ros.stream.camera import Calibration
+from niom_ros.stream.camera import CameraCalibration
 
 INPUTS = 40_000
 MODELS = ('plumb_bob', 'rational_polynomial', 'equidistant', '', 'other')
@@ -65,7 +65,7 @@ def check_calibration(chosen: Chosen) -> None:
     info.p = [chosen.number() for _ in range(12)]
     if chosen.chance():
         info.r = np.eye(3).ravel()
-    camera, problem = Calibration().camera_for(
+    camera, problem = CameraCalibration().camera_for(
         info, chosen.chance(), info.width, info.height, info.header.frame_id
     )
     assert (camera is None) == bool(problem)

@@ -3,14 +3,14 @@
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Record
-from niom_ros.benchmarks.evaluation.method_runner import Answer, Picture
+from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, Picture
 from niom_ros.matching.checks import as_dict
 from niom_ros.matching.geometry import corner_error, in_front
 
 WRONG = 20.0  # pixels of mean corner error from which an answer counts as wrong
 
 
-def answer_record(answer: Answer, reference: Picture, truth: np.ndarray | None) -> Record:
+def answer_record(answer: MethodAnswer, reference: Picture, truth: np.ndarray | None) -> Record:
     """Return what was claimed, how far it is from the truth, and the evidence for it.
 
     If there is no truth, there is nothing to find, so any claim is wrong.

@@ -42,7 +42,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Answer:
+class MethodAnswer:
     """The result of a method on two pictures."""
 
     match: Match
@@ -74,7 +74,7 @@ class MethodRunner:
         self._detectors: dict[str, Detector] = {}
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def match(self, method: Method, reference: Picture, image: Picture) -> Answer:
+    def match(self, method: Method, reference: Picture, image: Picture) -> MethodAnswer:
         """Find a reference in an image."""
         if method.classical:
             matcher = self.classical(method.classical)
@@ -92,7 +92,7 @@ class MethodRunner:
             analysis.forget_edges()
         evidence = evidence_of(match, reference, image, method)
         implausible = implausibility(evidence, reference.box, method.options.limits)
-        return Answer(match, evidence, plausible=not implausible)
+        return MethodAnswer(match, evidence, plausible=not implausible)
 
     def matcher(self, method: Method) -> Matcher:
         """Return the networks of a method."""

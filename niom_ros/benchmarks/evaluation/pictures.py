@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.answers import error_of, WRONG
-from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner, Picture
+from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import in_front
@@ -93,7 +93,7 @@ def draw_answer(
 
 
 def answer_banner(
-    width: int, answer: Answer, reference: Picture, truth: np.ndarray | None, title: str
+    width: int, answer: MethodAnswer, reference: Picture, truth: np.ndarray | None, title: str
 ) -> np.ndarray:
     """Return a banner that says what the method claims, and whether that is right."""
     if truth is None:

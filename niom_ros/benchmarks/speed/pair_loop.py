@@ -11,7 +11,7 @@ from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
-from niom_ros.semantics.heat_maps import Frame, HeatMap
+from niom_ros.semantics.heat_maps import GridFrame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
 from niom_ros.simulation.virtual_scene import View
@@ -66,4 +66,4 @@ def with_picture(seen: SeenObject) -> SeenObject:
     width, height = seen.heat.frame.width, seen.heat.frame.height
     picture = seen.heat.picture(width, height)
     zero = picture.new_zeros(())
-    return replace(seen, heat=HeatMap(picture, Frame(width, height), None, zero, zero + 1))
+    return replace(seen, heat=HeatMap(picture, GridFrame(width, height), None, zero, zero + 1))

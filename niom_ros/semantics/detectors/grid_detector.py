@@ -12,7 +12,7 @@ import torch
 from niom_ros.core.settings import Settings
 from niom_ros.models.plugins import Plugin
 from niom_ros.semantics.cam import CLOSED_FORM
-from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 
 MOST_OBJECTS = 20
@@ -140,13 +140,13 @@ class Letterbox:
         fitted[self.top : self.top + self.height, self.left : self.left + self.width] = scaled
         return fitted
 
-    def frame(self, rows: int, columns: int) -> Frame:
+    def frame(self, rows: int, columns: int) -> GridFrame:
         """Return how a grid over the whole input lies on the image."""
         cells_x = columns / self.input_width
         cells_y = rows / self.input_height
         scale_x = self.width / self.image_width
         scale_y = self.height / self.image_height
-        return Frame(
+        return GridFrame(
             width=self.image_width,
             height=self.image_height,
             scale_x=scale_x * cells_x,

@@ -7,7 +7,7 @@ import torch
 
 from niom_ros.models.table import Model, Wheel, WheelMember
 from niom_ros.semantics.detectors.grid_detector import DetectorPlugin
-from niom_ros.semantics.heat_maps import Area, Frame, HeatMap
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 
 # A model that comes in the wheel of the plug-in itself
@@ -39,7 +39,7 @@ class Middle:
         height, width = image.shape[:2]
         area = Area(width / 4, height / 4, width * 3 / 4, height * 3 / 4)
         like = torch.empty(0, device=self._device)
-        heat = HeatMap.filled(area, Frame(width, height), like)
+        heat = HeatMap.filled(area, GridFrame(width, height), like)
         return (SeenObject(self._label, 0.9, area, heat),)
 
 

@@ -12,7 +12,7 @@ from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
-from niom_ros.benchmarks.evaluation.method_runner import Answer, MethodRunner, Picture
+from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import share_within
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
@@ -214,7 +214,7 @@ def marked(case: LandmarksCase) -> np.ndarray:
 
 
 def carried(
-    case: LandmarksCase, answer: Answer, image: Picture, method: Method, mode: str
+    case: LandmarksCase, answer: MethodAnswer, image: Picture, method: Method, mode: str
 ) -> np.ndarray:
     """Return the points of the reference transferred to the image: N x 2; NaN: nowhere."""
     evidence = answer.evidence
