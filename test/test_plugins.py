@@ -17,7 +17,9 @@ from std_msgs.msg import Header
 
 from niom_ros.core import plugins
 from niom_ros.core.boxes import Box
+from niom_ros.core.parameters import parameters_of, settings_of
 from niom_ros.core.plugins import EXTRACTORS, PluginError, REGISTRIES, Registry
+from niom_ros.core.settings import Settings
 from niom_ros.matching.features import ExtractorPlugin
 from niom_ros.matching.geometry import corner_error
 from niom_ros.models.plugins import Plugin
@@ -330,3 +332,11 @@ def test_only_what_is_chosen_is_imported():
     imported = {name.rpartition('.')[2] for name in finished.stdout.split()}
     assert imported == {'aliked', 'darknet', 'grid_detector', 'loading', 'yolo'}
     assert set(EXTRACTORS.built_in) > {'aliked'}
+
+
+def test_settings_and_parameters_mean_the_same():
+    settings = Settings(extractor='disk', extra_strategies=('points', 'ink'))
+    values = parameters_of(settings)
+    assert values['extra_strategies'] == 'points,ink'
+    assert settings_of(values) == settings
+    assert settings_of(values | {'extra_strategies': ' ink ,'}).extra_strategies == ('ink',)

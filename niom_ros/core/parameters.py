@@ -4,7 +4,7 @@ The nodes declare these as ROS parameters; `niom match` and `niom replay` take t
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from niom_ros.core.plugins import DETECTORS, EXTRACTORS, LABEL_EMBEDDERS, MATCHERS
@@ -462,6 +462,11 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     chosen = {field.name: values[field.name] for field in fields(Settings)}
     names = (name.strip() for name in chosen['extra_strategies'].split(','))
     return Settings(**chosen | {'extra_strategies': tuple(filter(None, names))})
+
+
+def parameters_of(settings: Settings) -> dict[str, Any]:
+    """Return the values of the parameters that mean these settings."""
+    return asdict(settings) | {'extra_strategies': ','.join(settings.extra_strategies)}
 
 
 def options_of(values: Mapping[str, Any]) -> Options:

@@ -28,6 +28,7 @@ from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.benchmarks.speed.timing import interleaved, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.core.errors import UserError
+from niom_ros.core.parameters import parameters_of
 from niom_ros.core.settings import Settings
 from niom_ros.matching.matcher import Matcher
 from niom_ros.msg import Homography, MatchResult
@@ -195,7 +196,7 @@ def node_command(settings: Settings) -> list[str]:
     path = os.pathsep.join(filter(None, (here, os.environ.get('PYTHONPATH', ''))))
     # All settings, so that node and library do the same work; an empty string is the default.
     parameters = {
-        **{name: value for name, value in asdict(settings).items() if value != ''},
+        **{name: value for name, value in parameters_of(settings).items() if value != ''},
         'threads': torch.get_num_threads(),
         'weighting': WEIGHTING,
         'reliable_image': True,
