@@ -15,6 +15,7 @@ from pkgutil import extend_path
 from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from niom_ros.core.boxes import Box
     from niom_ros.core.errors import UserError
     from niom_ros.core.settings import (
         Limits,
@@ -30,8 +31,12 @@ if TYPE_CHECKING:
     from niom_ros.matching.matcher import Matcher
     from niom_ros.matching.prepared_reference import PreparedReference
     from niom_ros.matching.reference import Landmark, Reference
+    from niom_ros.semantics.heat_maps import Area
+    from niom_ros.semantics.scene import MarkedObject
     from niom_ros.stream.answers import Answer
     from niom_ros.stream.camera import CameraModel
+    from niom_ros.stream.landmarks import PlacedLandmark
+    from niom_ros.stream.pose import Pose
     from niom_ros.stream.stream import Frame, Stream
 
 # The generated messages live in another folder of the same name; this joins the two.
@@ -40,14 +45,19 @@ __path__ = extend_path(__path__, __name__)
 # Imported when they are first used: torch takes seconds, and `niom --help` needs none of it.
 _HOMES = {
     'Answer': 'niom_ros.stream.answers',
+    'Area': 'niom_ros.semantics.heat_maps',
+    'Box': 'niom_ros.core.boxes',
     'CameraModel': 'niom_ros.stream.camera',
     'Frame': 'niom_ros.stream.stream',
     'Landmark': 'niom_ros.matching.reference',
     'Limits': 'niom_ros.core.settings',
+    'MarkedObject': 'niom_ros.semantics.scene',
     'Match': 'niom_ros.matching.match',
     'Matcher': 'niom_ros.matching.matcher',
     'Options': 'niom_ros.core.settings',
     'Pairing': 'niom_ros.core.settings',
+    'PlacedLandmark': 'niom_ros.stream.landmarks',
+    'Pose': 'niom_ros.stream.pose',
     'PreparedReference': 'niom_ros.matching.prepared_reference',
     'Reference': 'niom_ros.matching.reference',
     'Settings': 'niom_ros.core.settings',
@@ -61,14 +71,19 @@ _HOMES = {
 
 __all__ = [
     'Answer',
+    'Area',
+    'Box',
     'CameraModel',
     'Frame',
     'Landmark',
     'Limits',
+    'MarkedObject',
     'Match',
     'Matcher',
     'Options',
     'Pairing',
+    'PlacedLandmark',
+    'Pose',
     'PreparedReference',
     'Reference',
     'Settings',

@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """Something a user can mend; the message says what is wrong and what to do."""
+    """Something a user can fix; the message says what is wrong and what to do."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from niom_ros.core.errors import UserError
+from niom_ros.core.faults import first_line
 
 
 class ExtraMissing(UserError):
@@ -32,8 +33,3 @@ def needs_extra(extra: str, feature: str, without_dependencies: str = '') -> Ite
             f"pip install 'niom_ros[{extra}]', or in a clone "
             f'pip install -r environment/extras/{extra}.txt{besides}'
         ) from error
-
-
-def first_line(error: ImportError) -> str:
-    """Return what an error says, in one line: some packages explain at length."""
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -14,6 +14,17 @@ def explained(error: BaseException) -> str:
     return text
 
 
+def reason(error: BaseException) -> str:
+    """Return the message of an error in one line, or else its type."""
+    text = getattr(error, 'strerror', None) or str(error) or type(error).__name__
+    return ' '.join(text.split())
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of the message of an error, shortened, or else its type."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 def printable(text: str) -> str:
     """Return a text in one line, escaping what could forge a log entry or control a terminal.
 

@@ -4,7 +4,7 @@ import ctypes
 
 # Options of mallopt, as numbered in <malloc.h>.
 TRIM_THRESHOLD, MMAP_MAX, ARENA_MAX = -1, -4, -8
-MOST_KEPT = 2**30  # bytes at the end of the heap
+MAX_KEPT = 2**30  # bytes at the end of the heap
 
 
 def reuse_freed_memory() -> None:
@@ -20,4 +20,4 @@ def reuse_freed_memory() -> None:
         return
     mallopt(ARENA_MAX, 1)
     mallopt(MMAP_MAX, 0)
-    mallopt(TRIM_THRESHOLD, MOST_KEPT)
+    mallopt(TRIM_THRESHOLD, MAX_KEPT)

@@ -3,7 +3,7 @@
 The nodes declare these as ROS parameters; `niom match` and `niom replay` take them as options.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -86,7 +86,7 @@ NETWORK_PARAMETERS = (
     Parameter(
         'max_keypoints',
         Settings.max_keypoints,
-        'Most keypoints per image; fewer are faster, more are more reliable.',
+        'Maximum number of keypoints per image; fewer are faster, more are more reliable.',
         minimum=64,
         maximum=8192,
     ),
@@ -159,7 +159,7 @@ NETWORK_PARAMETERS = (
     Parameter(
         'extra_strategies',
         '',
-        'Strategies of plug-ins to try besides the built-in ones, separated by commas.',
+        'More strategies to try: alike, or those of plug-ins, separated by commas.',
     ),
     Parameter(
         'clip_path',
@@ -222,7 +222,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'max_pairs',
         Pairing.most,
-        'Most pairs of objects; 1 keeps only the best pair.',
+        'Maximum number of object pairs; 1 keeps only the best pair.',
         minimum=1,
         maximum=20,
         live=True,
@@ -246,7 +246,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'reprojection_error',
         Limits.reprojection_error,
-        'Largest distance, in pixels of the camera image, of an inlier from the homography.',
+        'Maximum distance of an inlier from the homography, in pixels of the camera image.',
         minimum=0.5,
         maximum=50.0,
         live=True,
@@ -254,7 +254,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_confidence',
         Limits.min_confidence,
-        'Least confidence for OK; 0.5 is the calibrated limit, higher is stricter.',
+        'Minimum confidence for OK; 0.5 is the calibrated limit, higher is stricter.',
         minimum=0.5,
         maximum=0.999,
         live=True,
@@ -262,7 +262,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_inliers',
         Limits.min_inliers,
-        'Fewest inliers for OK in a full match; unrelated pictures reach a few.',
+        'Minimum number of inliers for OK in a full match; unrelated pictures reach a few.',
         minimum=4,
         maximum=1000,
         live=True,
@@ -270,7 +270,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_inlier_ratio',
         Limits.min_inlier_ratio,
-        'Least share of matches that must be inliers.',
+        'Minimum share of matches that are inliers.',
         minimum=0.0,
         maximum=1.0,
         live=True,
@@ -278,7 +278,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_coverage',
         Limits.min_coverage,
-        'Least share of the reference that the inliers must span.',
+        'Minimum share of the reference that the inliers span.',
         minimum=0.0,
         maximum=1.0,
         live=True,
@@ -423,7 +423,7 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'picture_width',
         1280,
-        'Largest width of debug, overlay and heat map images in pixels.',
+        'Maximum width of debug, overlay and heat map images in pixels.',
         minimum=64,
         maximum=7680,
         live=True,
@@ -480,15 +480,17 @@ def options_of(values: Mapping[str, Any]) -> Options:
         'min_coverage',
     )
     return Options(
-        Limits(**{name: values[name] for name in limits}),
-        Weighting(
+        limits=Limits(**{name: values[name] for name in limits}),
+        weighting=Weighting(
             kind=values['weighting'],
             range=values['weight_range'] if values['weight_range'] >= 0 else None,
             aggregation=values['heat_aggregation'],
             stage=values['weight_stage'],
         ),
-        Pairing(by=values['pairing'], most=values['max_pairs'], floor=values['pairing_floor']),
-        values['drawing_search'],
+        pairing=Pairing(
+            by=values['pairing'], most=values['max_pairs'], floor=values['pairing_floor']
+        ),
+        drawing_search=values['drawing_search'],
     )
 
 
@@ -503,8 +505,3 @@ def stream_options_of(values: Mapping[str, Any]) -> StreamOptions:
         max_latency=values['max_latency'],
         detection_interval=values['detection_interval'],
     )
-
-
-def defaults(table: Iterable[Parameter]) -> dict[str, Any]:
-    """Return the default of every parameter of a table."""
-    return {parameter.name: parameter.default for parameter in table}

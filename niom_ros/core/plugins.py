@@ -16,6 +16,8 @@ from typing import Protocol, TypeVar
 
 from niom_ros.core.errors import UserError
 
+CANNOT_BE_LOADED, FAILED = 'cannot be loaded', 'failed'  # faults of a plug-in
+
 
 class PluginError(UserError):
     """A plug-in that cannot be used; the message says whose it is and what to do."""
@@ -90,7 +92,7 @@ class Registry:
         return ''
 
     @contextmanager
-    def blaming(self, name: str) -> Iterator[None]:
+    def blaming(self, name: str, fault: str = CANNOT_BE_LOADED) -> Iterator[None]:
         """If the plug-in of another package fails in the block, name that package."""
         try:
             yield
@@ -99,12 +101,12 @@ class Registry:
         except Exception as error:
             if name in self.built_in:
                 raise
-            raise self._broken(name, f'cannot be loaded ({described(error)})') from error
+            raise self._broken(name, f'{fault} ({described(error)})') from error
 
     def _broken(self, name: str, fault: str) -> PluginError:
         return PluginError(
             f"{self.kind} '{name}' cannot be used, because {origin(self.others[name][0])} "
-            f'{fault}: mend or uninstall that package, or choose another {self.kind}'
+            f'{fault}: fix or uninstall that package, or choose another {self.kind}'
         )
 
 
@@ -171,6 +173,8 @@ STRATEGIES = Registry(
         'points': 'niom_ros.matching.strategies.points:PLUGIN',
         'ink': 'niom_ros.matching.strategies.ink:PLUGIN',
         'on_object': 'niom_ros.matching.strategies.on_object:PLUGIN',
+        'alike': 'niom_ros.matching.strategies.alike:PLUGIN',
     },
 )
+OPTIONAL_STRATEGIES = ('alike',)  # tried only where extra_strategies names them
 REGISTRIES = (EXTRACTORS, MATCHERS, DETECTORS, LABEL_EMBEDDERS, STRATEGIES)

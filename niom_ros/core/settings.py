@@ -1,62 +1,85 @@
 """What can be configured: which networks run, on which device, and how they work together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, KW_ONLY
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import get_args, Literal, TYPE_CHECKING
 
 from niom_ros.core.errors import UserError
-from niom_ros.core.plugins import DETECTORS, EXTRACTORS, LABEL_EMBEDDERS, MATCHERS, STRATEGIES
+from niom_ros.core.field_types import check_fields
+from niom_ros.core.plugins import (
+    DETECTORS,
+    EXTRACTORS,
+    LABEL_EMBEDDERS,
+    MATCHERS,
+    OPTIONAL_STRATEGIES,
+    STRATEGIES,
+)
 
 if TYPE_CHECKING:
     import torch
 
-DEVICES = ('auto', 'cpu', 'cuda')
-PRECISIONS = ('single', 'half')
-CAM_METHODS = ('closed_form', 'gradcam', 'gradcam++', 'hirescam', 'layercam', 'eigencam')
-FALLBACKS = ('none', 'saliency')
-WEIGHTINGS = ('auto', 'sew', 'none', 'uniform', 'shuffled', 'heat', 'one_plus_heat')
-AGGREGATIONS = ('max', 'mean', 'sigmoid', 'softmax')
-WEIGHT_STAGES = ('before', 'after')
-PAIRINGS = ('text', 'visual', 'both', 'none')
-DRAWING_SEARCHES = ('both', 'matches', 'ink')
-LANDMARK_MODES = ('global', 'local')
-ROTATIONS = (0, 90, 180, 270)
-TRANSPORTS = ('raw', 'compressed')
+# What a setting can be; type checkers know it, and so do parameters, help and messages.
+Device = Literal['auto', 'cpu', 'cuda']
+Precision = Literal['single', 'half']
+CamMethod = Literal['closed_form', 'gradcam', 'gradcam++', 'hirescam', 'layercam', 'eigencam']
+Fallback = Literal['none', 'saliency']
+WeightingKind = Literal['auto', 'sew', 'none', 'uniform', 'shuffled', 'heat', 'one_plus_heat']
+Aggregation = Literal['max', 'mean', 'sigmoid', 'softmax']
+WeightStage = Literal['before', 'after']
+PairingBy = Literal['text', 'visual', 'both', 'none']
+DrawingSearch = Literal['both', 'matches', 'ink']
+LandmarkMode = Literal['global', 'local']
+RotationAngle = Literal[0, 90, 180, 270]
+Transport = Literal['raw', 'compressed']
+
+DEVICES: tuple[Device, ...] = get_args(Device)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+CAM_METHODS: tuple[CamMethod, ...] = get_args(CamMethod)
+FALLBACKS: tuple[Fallback, ...] = get_args(Fallback)
+WEIGHTINGS: tuple[WeightingKind, ...] = get_args(WeightingKind)
+AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
+WEIGHT_STAGES: tuple[WeightStage, ...] = get_args(WeightStage)
+PAIRINGS: tuple[PairingBy, ...] = get_args(PairingBy)
+DRAWING_SEARCHES: tuple[DrawingSearch, ...] = get_args(DrawingSearch)
+LANDMARK_MODES: tuple[LandmarkMode, ...] = get_args(LandmarkMode)
+ROTATIONS: tuple[RotationAngle, ...] = get_args(RotationAngle)
+TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 
 class SettingsError(UserError):
     """A setting that does not work here; the message says what to use instead."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Settings that are fixed once the networks are loaded."""
 
     extractor: str = 'aliked'
     matcher: str = 'lightglue'
-    device: str = 'auto'
-    precision: str = 'single'  # half is for GPUs
+    device: Device = 'auto'
+    precision: Precision = 'single'  # half is for GPUs
     max_keypoints: int = 1024  # per image
     pruning: bool = False  # let LightGlue drop keypoints early that are unlikely to match
     max_image_side: int = 1024  # larger images are shrunk to this, never enlarged
 
     detector: str = 'yolov4-tiny'
     detector_path: str = ''  # the file of an onnx or ultralytics detector
-    detector_sha256: str = ''  # of that file: to give its hash is to trust it
+    detector_sha256: str = ''  # of that file; setting it means that you trust the file
     detector_labels: str = ''  # a text file with one label per line, for an onnx detector
     detector_threshold: float = 0.25  # detections with a lower score are ignored
-    cam: str = 'closed_form'  # how heat maps are computed
+    cam: CamMethod = 'closed_form'  # how heat maps are computed
     gate_heat: bool = True  # cut each heat map off at its object's box
-    fallback: str = 'none'  # where weights come from when nothing is detected
+    fallback: Fallback = 'none'  # where weights come from when nothing is detected
     label_embedder: str = 'auto'  # auto: open_clip if clip_path is set, else tables
-    extra_strategies: tuple[str, ...] = ()  # of plug-ins, to try besides the built-in ones
+    extra_strategies: tuple[str, ...] = ()  # optional ones, and those of plug-ins
     clip_path: str = ''  # an open_clip checkpoint that compares labels
     clip_model: str = 'ViT-B-32'  # its architecture, as open_clip names it
 
     def __post_init__(self) -> None:
         """Refuse values that no network can work with."""
+        check_fields(self, SettingsError)
         for name, choices in (
             ('extractor', EXTRACTORS.names),
             ('matcher', MATCHERS.names),
@@ -78,7 +101,8 @@ class Settings:
     @property
     def strategies(self) -> tuple[str, ...]:
         """Return the names of the strategies that are tried."""
-        return tuple(dict.fromkeys((*STRATEGIES.built_in, *self.extra_strategies)))
+        usual = [name for name in STRATEGIES.built_in if name not in OPTIONAL_STRATEGIES]
+        return tuple(dict.fromkeys((*usual, *self.extra_strategies)))
 
 
 @dataclass(frozen=True)
@@ -94,14 +118,18 @@ class Weighting:
     one_plus_heat  1 + H, which the paper rejected
     """
 
-    kind: str = 'auto'
+    kind: WeightingKind = 'auto'
+    _: KW_ONLY
     range: float | None = None  # sew weights lie in [1 - range, 1]; None: as suits the extractor
-    aggregation: str = 'max'  # how the heat maps of several objects are combined
-    stage: str = 'before'  # or after the linear layer that projects descriptors into LightGlue
+    aggregation: Aggregation = 'max'  # how the heat maps of several objects are combined
+    stage: WeightStage = (
+        'before'  # or after the linear layer that projects descriptors into LightGlue
+    )
     seed: int = 0  # of shuffled
 
     def __post_init__(self) -> None:
         """Refuse values that have no meaning."""
+        check_fields(self, SettingsError)
         check_choice('weighting', self.kind, WEIGHTINGS)
         check_choice('heat_aggregation', self.aggregation, AGGREGATIONS)
         check_choice('weight_stage', self.stage, WEIGHT_STAGES)
@@ -117,12 +145,14 @@ class Pairing:
     Pairs such as dog and cat, cup and bowl, or chair and couch do.
     """
 
-    by: str = 'text'
+    by: PairingBy = 'text'
+    _: KW_ONLY
     most: int = 1  # pairs; the paper takes the best pair only
     floor: float = 0.2  # less similar objects are not paired; 0: nothing in common, 1: identical
 
     def __post_init__(self) -> None:
         """Refuse values that have no meaning."""
+        check_fields(self, SettingsError)
         check_choice('pairing', self.by, PAIRINGS)
         if self.most < 1:
             raise SettingsError(f'max_pairs is {self.most}: it must be 1 or more')
@@ -130,7 +160,7 @@ class Pairing:
             raise SettingsError(f'pairing_floor is {self.floor}: it must be between -1 and 1')
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """What a match must reach to be accepted.
 
@@ -151,6 +181,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
+        check_fields(self, SettingsError)
         for name in ('score_threshold', 'min_confidence', 'min_inlier_ratio', 'min_coverage'):
             check_share(name, getattr(self, name))
         if not self.reprojection_error > 0:
@@ -166,14 +197,19 @@ class Options:
     """Options of matching, which may change from one image to the next."""
 
     limits: Limits = field(default_factory=Limits)
+    _: KW_ONLY
     weighting: Weighting = field(default_factory=Weighting)
     pairing: Pairing = field(default_factory=Pairing)
     # both: by keypoint matches, then by ink if those find nothing.
-    drawing_search: str = 'both'
+    drawing_search: DrawingSearch = 'both'
+    strategies: tuple[str, ...] | None = None  # to try; None: all that the settings name
 
     def __post_init__(self) -> None:
         """Refuse values that have no meaning."""
+        check_fields(self, SettingsError)
         check_choice('drawing_search', self.drawing_search, DRAWING_SEARCHES)
+        for name in self.strategies or ():
+            check_choice('strategy', name, STRATEGIES.names)
 
 
 @dataclass(frozen=True)
@@ -181,8 +217,9 @@ class StreamOptions:
     """Options of a camera stream, which may change from one image to the next."""
 
     matching: Options = field(default_factory=Options)
-    rotation: int = 0  # degrees clockwise that turn images upright
-    landmark_mode: str = 'global'  # or local
+    _: KW_ONLY
+    rotation: RotationAngle = 0  # degrees clockwise that turn images upright
+    landmark_mode: LandmarkMode = 'global'  # or local
     tracking: bool = True  # follow what was found from image to image, between full matches
     match_interval: float = 2.0  # seconds from one full match to the next while tracking
     max_latency: float = 0.0  # seconds that a full match may take; 0: any time
@@ -190,6 +227,7 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
+        check_fields(self, SettingsError)
         check_choice('rotation', self.rotation, ROTATIONS)
         check_choice('landmark_mode', self.landmark_mode, LANDMARK_MODES)
         for name in ('match_interval', 'max_latency', 'detection_interval'):
