@@ -32,16 +32,16 @@ DEFAULTS = AlignmentParameters()
 
 
 @dataclass(frozen=True)
-class Ink:
+class InkPoints:
     """The strokes of a drawing as tensors."""
 
     points: torch.Tensor  # N x 2
     normals: torch.Tensor  # N
     corners: torch.Tensor  # 4 x 2, of the used part of the drawing
 
-    def first(self, count: int) -> 'Ink':
+    def first(self, count: int) -> 'InkPoints':
         """Return a fair sample of the strokes."""
-        return Ink(self.points[:count], self.normals[:count], self.corners)
+        return InkPoints(self.points[:count], self.normals[:count], self.corners)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PixelScale:
 @torch.no_grad()
 def climb(
     views: torch.Tensor,
-    ink: Ink,
+    ink: InkPoints,
     edges: Edges,
     levels: tuple[int, ...],
     steps: int,
@@ -118,7 +118,7 @@ def climb(
 
 def ink_gradient(
     views: torch.Tensor,
-    ink: Ink,
+    ink: InkPoints,
     level: EdgeLevel,
     size: tuple[int, int],
     parameters: AlignmentParameters = DEFAULTS,
@@ -156,7 +156,7 @@ def distortion_gradient(
 @torch.no_grad()
 def corner_deviations(
     view: torch.Tensor,
-    ink: Ink,
+    ink: InkPoints,
     edges: Edges,
     level: int,
     parameters: AlignmentParameters = DEFAULTS,
@@ -175,7 +175,7 @@ def corner_deviations(
 @torch.no_grad()
 def score(
     views: torch.Tensor,
-    ink: Ink,
+    ink: InkPoints,
     edges: Edges,
     level: int,
     parameters: AlignmentParameters = DEFAULTS,
@@ -220,7 +220,7 @@ def warp(views: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
     return lifted[..., :2] / lifted[..., 2:]
 
 
-def warp_strokes(views: torch.Tensor, ink: Ink) -> tuple[torch.Tensor, torch.Tensor]:
+def warp_strokes(views: torch.Tensor, ink: InkPoints) -> tuple[torch.Tensor, torch.Tensor]:
     """Apply K homographies to strokes: points (K x N x 2) and angles across them (K x N)."""
     lifted = torch.cat([ink.points, torch.ones_like(ink.points[:, :1])], dim=1)
     lifted = lifted @ views.transpose(1, 2)

@@ -16,7 +16,7 @@ from niom_ros.models.store import ModelStore
 from niom_ros.networks.darknet import yolov4_tiny_network
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EdgeParameters:
     """How edges are found: from colours, and from the first layers of a detector network."""
 
@@ -35,7 +35,7 @@ class EdgeParameters:
     feature_spread: float = 1.0  # cells of a layer over which features are compared
     feature_neighbourhood: float = 24.0  # pixels around an edge that it must stand out from
     stride: int = 32  # of the network; the size of its input is a multiple
-    margin: int = 64  # pixels of the network's input, so that the image border is no edge
+    margin: int = 64  # pixels of the network's input, so that the image border is not an edge
 
     min_strength: float = 0.1  # relative to strong edges of the image; weaker ones never count
     texture_strength: float = 0.6  # relative to the mean strength around; weaker is texture

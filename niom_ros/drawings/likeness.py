@@ -11,14 +11,14 @@ from niom_ros.drawings.paper import ink_strength, paper_around, PaperParameters
 from niom_ros.drawings.strokes import middle_lines, stroke_width, StrokeParameters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LikenessParameters:
     """How a drawing is distinguished from a photo."""
 
     side: int = 512  # pixels to which the longer side of a picture is resized first
     min_points: int = 10  # on strokes
     max_paper: float = 0.25  # relative to the strongest ink; weaker is paper
-    min_paper: float = 0.5  # share of the picture; with less, it is no drawing
+    min_paper: float = 0.5  # share of the picture; with less, it is not a drawing
     enough_paper: float = 0.65  # share of the picture; with more, only the score decides
     beside: float = 2.5  # pixels from the border of a stroke to the paper beside it
 

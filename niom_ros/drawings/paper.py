@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PaperParameters:
     """How ink is distinguished from paper."""
 

@@ -11,7 +11,7 @@ from niom_ros.drawings.edges import Edges
 from niom_ros.drawings.strokes import Strokes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchParameters:
     """Which rotations, scales and positions are tried."""
 

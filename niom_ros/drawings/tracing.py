@@ -12,7 +12,7 @@ from niom_ros.drawings.alignment import (
     AlignmentParameters,
     climb,
     corner_deviations,
-    Ink,
+    InkPoints,
     score,
     size_of,
     warp,
@@ -23,7 +23,7 @@ from niom_ros.drawings.search import likely_views, SearchParameters
 from niom_ros.drawings.strokes import Strokes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TracingParameters:
     """How many views are tried, and when ink lies on an edge."""
 
@@ -40,7 +40,7 @@ class TracingParameters:
     fine_levels: tuple[int, ...] = (2, 3, 4)
     ranking_level: int = 3  # sharp enough to rank views that are almost the same
 
-    max_strength: float = 3.0  # standard deviations; a stronger edge counts no more
+    max_strength: float = 3.0  # standard deviations; a stronger edge does not count more
     min_strength: float = 1.0  # standard deviations from which ink lies on an edge
     reach: int = 3  # pixels to either side of a line, in which its edge is searched
 
@@ -52,6 +52,16 @@ DEFAULTS = TracingParameters()
 
 
 @dataclass(frozen=True)
+class InkMeasures:
+    """How well the ink of a drawing fits the edges of an image in one view."""
+
+    ink_on_edges: float  # standard deviations above the mean edge strength
+    sharpness: float  # gain when blurred edges become sharp
+    size: float  # of the outline, relative to the image
+    corner_deviation: float  # image pixels, mean of the four corners
+
+
+@dataclass(frozen=True)
 class Traced:
     """A view of the drawing in which much of its ink lies on edges."""
 
@@ -59,7 +69,7 @@ class Traced:
     image_points: np.ndarray  # N x 2: the points of the strokes, snapped to the nearest edge
     strength: np.ndarray  # N: of the edge there, 0 to 1
     on_edge: np.ndarray  # N booleans
-    checks: dict[str, float]
+    measures: InkMeasures
 
 
 def trace(
@@ -100,10 +110,10 @@ def trace_near(
     return search.described(search.best_of(views))
 
 
-def ink_of(strokes: Strokes, corners: np.ndarray, edges: Edges) -> Ink:
+def ink_of(strokes: Strokes, corners: np.ndarray, edges: Edges) -> InkPoints:
     """Return the strokes on the device of the edges."""
     device = edges.levels[0].planes.device
-    return Ink(
+    return InkPoints(
         torch.from_numpy(strokes.points).to(device),
         torch.from_numpy(strokes.normals).to(device),
         torch.from_numpy(corners).float().to(device),
@@ -114,7 +124,7 @@ def ink_of(strokes: Strokes, corners: np.ndarray, edges: Edges) -> Ink:
 class ViewSearch:
     """The steps of the search; views are homographies from drawing to edges, K x 3 x 3."""
 
-    ink: Ink
+    ink: InkPoints
     edges: Edges
     parameters: TracingParameters
 
@@ -124,8 +134,14 @@ class ViewSearch:
 
     def climb(self, views: torch.Tensor, levels: tuple[int, ...]) -> torch.Tensor:
         """Move views so that more ink lies on edges, level by level."""
-        steps, alignment = self.parameters.steps, self.parameters.alignment
-        return climb(views, self.ink, self.edges, levels, steps, alignment)
+        return climb(
+            views,
+            self.ink,
+            self.edges,
+            levels=levels,
+            steps=self.parameters.steps,
+            parameters=self.parameters.alignment,
+        )
 
     def scores(self, views: torch.Tensor, level: int) -> torch.Tensor:
         """Return the scores of views on one level of edges: K."""
@@ -172,13 +188,13 @@ class ViewSearch:
         area = float(size_of(warp(view, ink.corners))[0]) ** 2
         level = parameters.ranking_level
         deviations = corner_deviations(view, ink, edges, level, parameters.alignment)
-        checks = {
-            'ink_on_edges': means[level],
+        measures = InkMeasures(
+            ink_on_edges=means[level],
             # Blurred edges are everywhere; only the right view gains when they become sharp.
-            'sharpness': means[-1] / max(means[parameters.coarse_levels[-1]], 1e-3),
-            'size': math.sqrt(area / (edges.width * edges.height)),
-            'corner_deviation': float(deviations.mean()) / edges.scale,
-        }
+            sharpness=means[-1] / max(means[parameters.coarse_levels[-1]], 1e-3),
+            size=math.sqrt(area / (edges.width * edges.height)),
+            corner_deviation=float(deviations.mean()) / edges.scale,
+        )
         snapped = nearest_edges(points, normals, edges, parameters.reach)[0].cpu().numpy()
         strength = strengths[level].cpu().numpy()
         drawing_to_image = edges_to_image(edges) @ view[0].double().cpu().numpy()
@@ -187,7 +203,7 @@ class ViewSearch:
             image_points=(snapped + 0.5) / edges.scale - 0.5,
             strength=(strength / parameters.max_strength).clip(0, 1),
             on_edge=strength > parameters.min_strength,
-            checks=checks,
+            measures=measures,
         )
 
 

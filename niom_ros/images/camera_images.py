@@ -1,7 +1,8 @@
 """Convert the image messages of a camera to RGB arrays.
 
-This does not use cv_bridge: that of a ROS distribution is compiled against NumPy 1 and fails with
-the NumPy 2 that current torch and OpenCV need. Also, a message may come from a bag, without ROS.
+This does not use cv_bridge: the one in a ROS distribution is compiled against NumPy 1 and fails
+with the NumPy 2 that current torch and OpenCV need. Also, a message may come from a bag, without
+ROS.
 """
 
 from collections.abc import Callable
@@ -64,10 +65,7 @@ def message_to_rgb(message: Any) -> np.ndarray:
 def compressed_to_rgb(message: Any) -> np.ndarray:
     """Return the picture in a sensor_msgs/CompressedImage."""
     if 'compressedDepth' in message.format:
-        raise ImageError(
-            f"format '{message.format[:60]}' carries depth, not a picture: "
-            'connect the colour or grey image of the camera'
-        )
+        raise carries_depth(f"format '{message.format[:60]}'")
     return decode_image(bytes(message.data))
 
 
@@ -75,10 +73,7 @@ def raw_to_rgb(message: Any) -> np.ndarray:
     """Return the picture in a sensor_msgs/Image."""
     check_size(message.width, message.height)
     if message.encoding in DEPTH_ENCODINGS:
-        raise ImageError(
-            f"encoding '{message.encoding}' carries depth, not a picture: "
-            'connect the colour or grey image of the camera'
-        )
+        raise carries_depth(f"encoding '{message.encoding}'")
     if message.encoding not in ENCODINGS:
         raise ImageError(
             f"unknown encoding '{message.encoding[:40]}': use one of {', '.join(ENCODINGS)}"
@@ -92,6 +87,13 @@ def raw_to_rgb(message: Any) -> np.ndarray:
     if size == 2:
         pixels = to_8_bits(pixels)
     return CONVERSIONS[kind, channels](pixels)
+
+
+def carries_depth(what: str) -> ImageError:
+    """Return the error for a depth image."""
+    return ImageError(
+        f'{what} carries depth, not a picture: connect the colour or grey image of the camera'
+    )
 
 
 def unpack(message: Any, channels: int, size: int) -> np.ndarray:

@@ -10,14 +10,16 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from niom_ros.core.errors import UserError
-from niom_ros.images.safe_open import FileRefused, LARGEST_FILE, opened_file, reason
+from niom_ros.core.faults import reason
+from niom_ros.core.field_types import check_type, described
+from niom_ros.images.safe_open import FileRefused, MAX_FILE_BYTES, opened_file
 from niom_ros.images.tiff_layout import check_tiff
 
 MAX_PIXELS = 50_000_000  # a 48 megapixel photo; more is a mistake or an attack
 # Without these, a few bytes could keep the decoder busy for hours.
-MOST_SCANS = 100  # in a JPEG file; a progressive photo has about ten
-MOST_PAGES = 1000  # up to the requested one; Pillow walks through all of them to find it
-MOST_ANIMATED_PIXELS = 500_000_000  # in the frames before the requested one
+MAX_SCANS = 100  # in a JPEG file; a progressive photo has about ten
+MAX_PAGES = 1000  # up to the requested one; Pillow walks through all of them to find it
+MAX_ANIMATED_PIXELS = 500_000_000  # in the frames before the requested one
 
 # Pillow supports many more; some of them start other programs.
 FORMATS = ('PNG', 'JPEG', 'WEBP', 'TIFF', 'BMP', 'GIF', 'PPM')
@@ -55,13 +57,16 @@ def check_rgb(image: object, what: str) -> None:
         )
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise ImageError(
-            f'{what} is an array of {image.dtype} with shape {image.shape}: give RGB pixels, '
-            'height x width x 3, as uint8'
+            f'{what} is {described(image)}: give RGB pixels, height x width x 3, as uint8'
         )
+    height, width = image.shape[:2]
+    check_size(width, height)
 
 
 def read_image(path: str | Path, page: int = 0) -> np.ndarray:
     """Read an image file as RGB; transparent parts become white, like paper."""
+    check_type('the path', path, str | Path, ImageError)
+    check_type('the page', page, int, ImageError)
     try:
         with opened_file(path) as stream:
             return read_image_from(stream, page)
@@ -78,18 +83,18 @@ def read_image_from(stream: BinaryIO, page: int) -> np.ndarray:
 
 def decode_image(data: bytes) -> np.ndarray:
     """Decode an image from memory; its EXIF orientation is ignored."""
-    if len(data) > LARGEST_FILE:
+    if len(data) > MAX_FILE_BYTES:
         raise ImageError(
-            f'the image has {len(data) / 1e6:.0f} MB, more than the limit of '
-            f'{LARGEST_FILE // 10**6} MB: scale it down'
+            f'the image is {len(data) / 1e6:.0f} MB, over the limit of '
+            f'{MAX_FILE_BYTES // 10**6} MB: scale it down'
         )
     return decoded(io.BytesIO(data), page=0, apply_exif=False)
 
 
 def decoded(source: BinaryIO, page: int, apply_exif: bool) -> np.ndarray:
     """Decode a picture, after checking everything that could make decoding slow or unsafe."""
-    if page > MOST_PAGES:
-        raise ImageError(f'page {page} is beyond the limit of {MOST_PAGES}: save it as a picture')
+    if page > MAX_PAGES:
+        raise ImageError(f'page {page} is beyond the limit of {MAX_PAGES}: save it as a picture')
     try:
         check_webp_size(source)
         check_tiff(source, page)
@@ -146,8 +151,8 @@ def check_scans(source: BinaryIO) -> None:
         scans += (last + chunk).count(b'\xff\xda')
         last = chunk[-1:]
     source.seek(position)
-    if scans > MOST_SCANS:
-        raise ImageError(f'it has more than {MOST_SCANS} scans: save it again')
+    if scans > MAX_SCANS:
+        raise ImageError(f'it has more than {MAX_SCANS} scans: save it again')
 
 
 def go_to_page(image: Image.Image, page: int) -> None:
@@ -155,7 +160,7 @@ def go_to_page(image: Image.Image, page: int) -> None:
     decoded_pixels = 0
     for frame in range(page if image.format != 'TIFF' else 0):
         pixels = image.width * image.height
-        if decoded_pixels + (page - frame) * pixels > MOST_ANIMATED_PIXELS:
+        if decoded_pixels + (page - frame) * pixels > MAX_ANIMATED_PIXELS:
             raise ImageError(f'page {page} is too far into an animation: save it as a picture')
         image.seek(frame + 1)  # decodes this frame, whose size has been checked
         check_size(*image.size)

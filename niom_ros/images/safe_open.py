@@ -15,9 +15,10 @@ import stat
 from typing import BinaryIO
 
 from niom_ros.core.errors import UserError
+from niom_ros.core.faults import reason
 
 # 50 million pixels of 8 bytes, the largest picture that is accepted, and a little more.
-LARGEST_FILE = 500_000_000  # bytes
+MAX_FILE_BYTES = 500_000_000  # bytes
 
 
 class FileRefused(UserError):
@@ -64,7 +65,7 @@ class AllowedFolders:
                 'or start the node with its folder in reference_folders'
             )
         if '..' in path.parts:
-            raise FileForbidden("the path has '..' in it: write it without")
+            raise FileForbidden("the path contains '..': write it without")
         self._check(path, [*self.folders, *self._real()], 'lies')
 
     def check_place(self, real: Path) -> None:
@@ -92,13 +93,13 @@ class AllowedFolders:
 
 @contextmanager
 def opened_file(
-    name: str | Path, allowed: AllowedFolders | None = None, most: int = LARGEST_FILE
+    name: str | Path, allowed: AllowedFolders | None = None, most: int = MAX_FILE_BYTES
 ) -> Iterator[BinaryIO]:
     """Open a regular file that is not too large and, if folders are given, lies in one of them."""
     path = expanded(name)
     if path is None:
         if allowed is None:
-            raise FileRefused(f'cannot look at {name}: there is no such home folder')
+            raise FileRefused(f'cannot access {name}: there is no such home folder')
         path = Path('/', name)  # as outside of the folders: do not reveal which users exist
     try:
         path = path.absolute()
@@ -108,7 +109,7 @@ def opened_file(
     except FileNotFoundError:
         raise FileRefused(f'there is no file {name} on this machine') from None
     except (OSError, ValueError) as error:
-        raise FileRefused(f'cannot look at {name}: {reason(error)}') from None
+        raise FileRefused(f'cannot access {name}: {reason(error)}') from None
     try:
         link = Path(f'/proc/self/fd/{located}')
         if allowed is not None:
@@ -151,12 +152,6 @@ def check_kind(name: str | Path, state: os.stat_result, most: int) -> None:
         raise FileRefused(f'{name} is not a regular file')
     if state.st_size > most:
         raise FileRefused(
-            f'{name} has {state.st_size / 1e6:.0f} MB, more than the limit of '
-            f'{most // 10**6} MB: make it smaller'
+            f'{name} is {state.st_size / 1e6:.0f} MB, over the limit of {most // 10**6} MB: '
+            'make it smaller'
         )
-
-
-def reason(error: Exception) -> str:
-    """Return the message of an error, or else its type."""
-    text = getattr(error, 'strerror', None) or str(error) or type(error).__name__
-    return ' '.join(text.split())

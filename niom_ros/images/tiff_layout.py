@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import struct
 from typing import BinaryIO
 
-from niom_ros.images.safe_open import LARGEST_FILE
+from niom_ros.images.safe_open import MAX_FILE_BYTES
 
-MOST_PARTS = 200_000  # strips or tiles of a page; Pillow allocates memory for each of them
-MOST_TAGS = 4096  # on a page, as in libtiff
-MOST_BITS = 64  # per sample
-MOST_TILED = 64_000_000  # pixels of all tiles of a page; the last ones may reach beyond it
+MAX_PARTS = 200_000  # strips or tiles of a page; Pillow allocates memory for each of them
+MAX_TAGS = 4096  # on a page, as in libtiff
+MAX_BITS = 64  # per sample
+MAX_TILED = 64_000_000  # pixels of all tiles of a page; the last ones may reach beyond it
 
 WIDTH, HEIGHT, BITS = 256, 257, 258
 STRIPS, SAMPLES, STRIP_ROWS, STRIP_BYTES, PLANES = 273, 277, 278, 279, 284
@@ -51,8 +51,8 @@ class TiffNumbers:
     def tags(self, page: int) -> tuple[int, int, int]:
         """Return the offset of a page's tags, their number, and the offset of the next page."""
         (count,) = self.at(page, 'Q' if self.big else 'H')
-        if count > MOST_TAGS:
-            raise BadLayout(f'it has {count} tags, more than the limit of {MOST_TAGS}')
+        if count > MAX_TAGS:
+            raise BadLayout(f'it has {count} tags, more than the limit of {MAX_TAGS}')
         begin = page + (8 if self.big else 2)
         (next_page,) = self.at(begin + count * self.tag_size, self.offset_code)
         return begin, count, next_page
@@ -81,8 +81,8 @@ class TiffNumbers:
                 continue
             if tag in values or kind not in CODES:
                 raise BadLayout(f'tag {tag} occurs twice or is not a number')
-            if length > MOST_PARTS:
-                raise BadLayout(f'it has more than {MOST_PARTS} strips or tiles')
+            if length > MAX_PARTS:
+                raise BadLayout(f'it has more than {MAX_PARTS} strips or tiles')
             code = f'{length}{CODES[kind]}'
             room = struct.calcsize(self.order + self.offset_code)
             inside = offset + self.tag_size - room
@@ -135,10 +135,10 @@ def check_layout(layout: dict[int, tuple[int, ...]]) -> None:
     if len(layout.get(TILES if tiled else STRIPS, ())) > across * down * planes:
         raise BadLayout('it has more strips or tiles than its size needs')
     # Many strips or tiles can share the same bytes.
-    if max(sum(layout.get(tag, ())) for tag in (STRIP_BYTES, TILE_BYTES)) > LARGEST_FILE:
+    if max(sum(layout.get(tag, ())) for tag in (STRIP_BYTES, TILE_BYTES)) > MAX_FILE_BYTES:
         raise BadLayout('its strips or tiles have more bytes than a file may have')
-    if max(layout.get(BITS, (1,))) > MOST_BITS:
-        raise BadLayout(f'a sample has more than {MOST_BITS} bits')
+    if max(layout.get(BITS, (1,))) > MAX_BITS:
+        raise BadLayout(f'a sample has more than {MAX_BITS} bits')
     covered = across * part_width, down * part_height
-    if tiled and covered[0] * covered[1] > MOST_TILED:
+    if tiled and covered[0] * covered[1] > MAX_TILED:
         raise BadLayout(f'its tiles have {covered[0]} x {covered[1]} pixels: save it without')

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from niom_ros.core.errors import UserError
-from niom_ros.images.decoding import reason
+from niom_ros.core.faults import reason
 
 
 def write_picture(path: Path, rgb: np.ndarray) -> None:

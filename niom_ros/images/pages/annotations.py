@@ -12,7 +12,7 @@ from niom_ros.images.pages.sheet import find_sheet, SheetParameters
 from niom_ros.images.pages.texts import DrawnTextParameters, find_drawn_texts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AnnotationParameters:
     """How annotations are distinguished from the object."""
 
@@ -40,7 +40,7 @@ class Annotations:
 def find_annotations(
     pieces: Sequence[Piece], page: tuple[float, float], parameters: AnnotationParameters = DEFAULTS
 ) -> Annotations:
-    """Tell annotations from the object; the page's longer side is 1.
+    """Separate annotations from the object; the page's longer side is 1.
 
     If nothing would be left, nothing is left out.
     """
@@ -117,11 +117,11 @@ def annotations_among(
 
 def as_text(piece: Piece) -> Piece:
     """Return a piece of a drawn letter as text."""
-    return Piece(piece.points, Kind.TEXT)
+    return Piece(piece.points, kind=Kind.TEXT)
 
 
 def boxes_of(boxes: Sequence[np.ndarray]) -> np.ndarray:
-    """Return boxes as an array (n x 4), also if there are none."""
+    """Return boxes as an array (n x 4), even if there are none."""
     return np.array(boxes, float).reshape(-1, 4)
 
 
@@ -139,5 +139,5 @@ def covered_by_images(pieces: Sequence[Piece]) -> float:
 
 
 def shows_something(piece: Piece, min_extent: float) -> bool:
-    """Tell whether a piece is more than a speck."""
+    """Return whether a piece is more than a speck."""
     return piece.kind is not Kind.TEXT and piece.extent > min_extent

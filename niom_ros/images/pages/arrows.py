@@ -14,20 +14,54 @@ from scipy.spatial import cKDTree
 from niom_ros.images.pages.line_work import Kind, Piece
 
 
-@dataclass(frozen=True)
+def cosine(degrees: float) -> float:
+    """Return the cosine of an angle in degrees."""
+    return float(np.cos(np.radians(degrees)))
+
+
+@dataclass(frozen=True, kw_only=True)
 class DimensionParameters:
     """What counts as an arrow head, a tick, an extension line or a leader."""
 
-    min_head: float = 0.002
-    max_head: float = 0.05
-    max_head_on_line: float = 0.45  # share of the length of its line
     touch: float = 0.0015  # ends closer than this touch
-    min_parallel: float = float(np.cos(np.radians(12)))  # cosine between parallel lines
-    max_overrun: float = 0.02  # of an extension line beyond the dimension line
-    max_tick_overrun: float = 0.006  # of a dimension line beyond its ticks
+    max_samples: int = 2000  # points along a straight line, to find what touches it
+    min_parallel: float = cosine(12)  # cosine between parallel lines
     max_halves: int = 500  # lines with one head that are compared with each other
-    # Cosine between an extension line and its dimension line: at least 50 degrees apart.
-    max_extension_cosine: float = float(np.cos(np.radians(50)))
+
+    # Arrow heads; lengths relative to the length of the head, from its base to its tip.
+    min_head: float = 0.002  # extent on the page
+    max_head: float = 0.05
+    min_head_length: float = 0.7  # relative to the smallest extent
+    max_head_points: int = 20  # of its line in the file
+    max_leg_difference: float = 0.15  # between its legs, relative to the longer one
+    min_half_base: float = 0.05
+    max_half_base: float = 1.0
+    min_notch: float = 0.05  # depth of a notch in the base
+    max_notch: float = 0.8
+    max_notch_aside: float = 0.1  # distance of a notch from the axis
+    max_stroke_gap: float = 1 / 3  # between the two strokes of a head, relative to `touch`
+
+    # Heads on lines; lengths relative to the length of the head.
+    max_head_on_line: float = 0.45  # share of the length of its line
+    max_head_aside: float = 0.2  # distance of tip and base from the line
+    curve_reach: float = 0.8  # from the end of a bent line to the middle of its head
+    min_curve: float = 1.5  # size of a bent line
+    curve_end: float = 1.2  # part of a bent line that shows its direction
+    min_curve_cosine: float = cosine(25)  # between that direction and the head
+
+    # Ticks are oblique, at 45 degrees on most drawings.
+    max_tick_overrun: float = 0.006  # of a dimension line beyond its ticks
+    min_tick_cosine: float = cosine(62)  # between a tick and its line
+    max_tick_cosine: float = cosine(28)
+    max_tick_aside: float = 0.05  # distance of its middle from the line, share of its length
+    max_tick_on_line: float = 0.3  # share of the length of its line
+    max_tick_difference: float = 0.1  # between the lengths of both, relative to the first
+
+    # Extension lines and leaders
+    max_extension_width: float = 1.5  # relative to that of the dimension line
+    max_overrun: float = 0.02  # of an extension line beyond the dimension line
+    max_overrun_share: float = 0.5  # of the length of the extension line
+    max_extension_cosine: float = cosine(50)  # between it and its dimension line
     max_shelf: float = 0.12  # length of the line below the text of a leader
     text_reach: float = 3.0  # text heights from a text to its line
 
@@ -93,7 +127,7 @@ def find_dimensions(
         )
     ]
     taken = {index for line, ends in found for index in (line, *members(ends))}
-    free = FreeEnds(pieces, taken, parameters.touch)
+    free = FreeEnds(pieces, taken, parameters)
     others = [line for line in lines if line not in taken and pieces[line].is_straight]
     boxes = np.array([pieces[other].box for other in others]).reshape(-1, 4)
     dimensions = []
@@ -135,20 +169,21 @@ def open_lines(pieces: Sequence[Piece], min_extent: float) -> list[int]:
 
 
 def arrow_heads(pieces: Sequence[Piece], parameters: DimensionParameters = DEFAULTS) -> list[Head]:
-    """Return all candidates for arrow heads; whether they are, depends on their lines."""
-    smallest = parameters.min_head
+    """Return all candidates for arrow heads; their lines decide which of them are."""
     heads = []
     short = []
     for index, piece in enumerate(pieces):
-        if piece.kind is not Kind.LINES or not smallest <= piece.extent <= parameters.max_head:
+        if piece.kind is not Kind.LINES or piece.dash_pattern:
             continue
-        if len(piece.points) > 20 or piece.dash_pattern:
+        if not parameters.min_head <= piece.extent <= parameters.max_head:
+            continue
+        if len(piece.points) > parameters.max_head_points:
             continue
         corners = piece.corners
         if (piece.closed or piece.filled) and len(corners) in (3, 4):
-            head = closed_head(index, corners, smallest)
+            head = closed_head(index, corners, parameters)
         elif piece.line_width and len(corners) == 3:
-            head = head_between(index, corners[1], corners[0], corners[2], smallest)
+            head = head_between(index, corners[1], corners[0], corners[2], parameters)
         else:
             head = None
             if piece.is_straight:
@@ -158,19 +193,22 @@ def arrow_heads(pieces: Sequence[Piece], parameters: DimensionParameters = DEFAU
     return heads + heads_of_two_strokes(pieces, short, parameters)
 
 
-def closed_head(index: int, corners: np.ndarray, min_length: float) -> Head | None:
+def closed_head(
+    index: int, corners: np.ndarray, parameters: DimensionParameters = DEFAULTS
+) -> Head | None:
     """Return a triangle, or one with a notch in its base, as an arrow head."""
     best = None
     for tip in range(len(corners)):
         left, right = corners[tip - 1], corners[(tip + 1) % len(corners)]
-        head = head_between(index, corners[tip], left, right, min_length)
+        head = head_between(index, corners[tip], left, right, parameters)
         if head is None:
             continue
         if len(corners) == 4:
             notch = corners[(tip + 2) % 4]
             inwards = (notch - head.back) @ (head.tip - head.back) / head.length**2
             aside = abs(cross(head.tip - head.back, notch - head.back)) / head.length
-            if not (0.05 < inwards < 0.8 and aside < 0.1 * head.length):
+            deep_enough = parameters.min_notch < inwards < parameters.max_notch
+            if not (deep_enough and aside < parameters.max_notch_aside * head.length):
                 continue
         if best is None or head.length > best.length:
             best = head
@@ -178,16 +216,22 @@ def closed_head(index: int, corners: np.ndarray, min_length: float) -> Head | No
 
 
 def head_between(
-    index: int, tip: np.ndarray, left: np.ndarray, right: np.ndarray, min_length: float
+    index: int,
+    tip: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    parameters: DimensionParameters = DEFAULTS,
 ) -> Head | None:
     """Return the head of two legs of similar length, if these are not too far apart."""
     legs = np.linalg.norm([left - tip, right - tip], axis=1)
     back = (left + right) / 2
     length, half_base = np.linalg.norm(tip - back), np.linalg.norm(left - right) / 2
-    alike = abs(legs[0] - legs[1]) < 0.15 * legs.max()
-    if not alike or not 0.05 * length < half_base < length or length < 0.7 * min_length:
-        return None
-    return Head((index,), tip, back)
+    alike = abs(legs[0] - legs[1]) < parameters.max_leg_difference * legs.max()
+    narrowest, widest = parameters.min_half_base * length, parameters.max_half_base * length
+    long_enough = length >= parameters.min_head_length * parameters.min_head
+    if alike and narrowest < half_base < widest and long_enough:
+        return Head((index,), tip, back)
+    return None
 
 
 def heads_of_two_strokes(
@@ -198,11 +242,11 @@ def heads_of_two_strokes(
         return []
     ends = np.concatenate([pieces[index].corners for index in short])
     heads = []
-    for first, second in cKDTree(ends).query_pairs(parameters.touch / 3):
+    for first, second in cKDTree(ends).query_pairs(parameters.max_stroke_gap * parameters.touch):
         a, b = short[first // 2], short[second // 2]
         if a != b:
             tips = ends[first], ends[first ^ 1], ends[second ^ 1]
-            head = head_between(a, *tips, parameters.min_head)
+            head = head_between(a, *tips, parameters)
             if head is not None:
                 heads.append(Head((a, b), head.tip, head.back))
     return heads
@@ -238,28 +282,32 @@ def heads_of_lines(
         for place in (head.tip, head.back):
             offsets = place - starts
             aside = directions[:, 0] * offsets[:, 1] - directions[:, 1] * offsets[:, 0]
-            near &= np.abs(aside) < 0.2 * head.length
+            near &= np.abs(aside) < parameters.max_head_aside * head.length
         chosen = {lines[int(which)] for which in np.flatnonzero(near)}
-        for end in tree.query_ball_point(middle, 0.8 * head.length + parameters.touch):
+        reach = parameters.curve_reach * head.length + parameters.touch
+        for end in tree.query_ball_point(middle, reach):
             which, at_stop = end % len(lines), end >= len(lines)
-            if not straight[which] and curve_ends_along(pieces[lines[which]], at_stop, head):
+            bent = not straight[which]
+            if bent and curve_ends_along(pieces[lines[which]], at_stop, head, parameters):
                 chosen.add(lines[which])
         for line in chosen - set(head.pieces):
             held.setdefault(line, []).append(head)
     return held
 
 
-def curve_ends_along(piece: Piece, at_stop: bool, head: Head) -> bool:
-    """Tell whether a bent line, such as that of an angle or a leader, ends in a head."""
+def curve_ends_along(
+    piece: Piece, at_stop: bool, head: Head, parameters: DimensionParameters = DEFAULTS
+) -> bool:
+    """Return whether a bent line, such as that of an angle or a leader, ends in a head."""
     points = piece.points[::-1] if at_stop else piece.points
     away = np.linalg.norm(points - points[0], axis=1)
-    if away.max() < 1.5 * head.length:
+    if away.max() < parameters.min_curve * head.length:
         return False
-    further = points[int(np.argmax(away > 1.2 * head.length))]
+    further = points[int(np.argmax(away > parameters.curve_end * head.length))]
     outwards = points[0] - further
     pointing = head.tip - head.back
-    cosine = outwards @ pointing / np.linalg.norm(outwards) / head.length
-    return bool(cosine > np.cos(np.radians(25)))
+    along = outwards @ pointing / np.linalg.norm(outwards) / head.length
+    return bool(along > parameters.min_curve_cosine)
 
 
 def distinct_tips(heads: Iterable[Head], touch: float) -> list[np.ndarray]:
@@ -295,15 +343,17 @@ def ticks_of_lines(
         slope = np.abs((directions[line] * directions[tick]).sum(axis=1))
         offset = middles[tick] - ends[line, side]
         aside = directions[line, 0] * offset[:, 1] - directions[line, 1] * offset[:, 0]
-        fits = (np.cos(np.radians(62)) < slope) & (slope < np.cos(np.radians(28)))
-        fits &= (np.abs(aside) < 0.05 * lengths[tick]) & (lengths[tick] < 0.3 * lengths[line])
+        fits = (parameters.min_tick_cosine < slope) & (slope < parameters.max_tick_cosine)
+        fits &= np.abs(aside) < parameters.max_tick_aside * lengths[tick]
+        fits &= lengths[tick] < parameters.max_tick_on_line * lengths[line]
         for one, its_tick in zip(line[fits].tolist(), tick[fits].tolist(), strict=True):
             at_ends[side].setdefault(one, []).append(its_tick)
     found = {}
     for one in at_ends[0].keys() & at_ends[1].keys():
         for first, second in product(at_ends[0][one], at_ends[1][one]):
             parallel = abs(directions[first] @ directions[second]) > parameters.min_parallel
-            alike = abs(lengths[first] - lengths[second]) < 0.1 * lengths[first]
+            difference = abs(lengths[first] - lengths[second])
+            alike = difference < parameters.max_tick_difference * lengths[first]
             if first != second and parallel and alike:
                 found[straight[one]] = [
                     Head((straight[tick],), middles[tick], middles[tick])
@@ -321,7 +371,7 @@ def other_end(piece: Piece, tip: np.ndarray) -> np.ndarray:
 
 
 def near_text(place: np.ndarray, text_boxes: np.ndarray, reach: float) -> bool:
-    """Tell whether a text is close to a point."""
+    """Return whether a text is close to a point."""
     if not len(text_boxes):
         return False
     sizes = text_boxes[:, 2:] - text_boxes[:, :2]
@@ -331,7 +381,7 @@ def near_text(place: np.ndarray, text_boxes: np.ndarray, reach: float) -> bool:
 
 
 def continues(piece: Piece, head: Head, other: Piece, other_head: Head, touch: float) -> bool:
-    """Tell whether two lines are halves of one dimension line, with opposite heads."""
+    """Return whether two lines are halves of one dimension line, with opposite heads."""
     if not (piece.is_straight and other.is_straight):
         return False
     between = other_head.tip - head.tip
@@ -346,36 +396,41 @@ def continues(piece: Piece, head: Head, other: Piece, other_head: Head, touch: f
 
 
 class FreeEnds:
-    """Tells which line ends do not touch another line."""
+    """Finds out which line ends do not touch another line."""
 
-    def __init__(self, pieces: Sequence[Piece], taken: set[int], touch: float) -> None:
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        taken: set[int],
+        parameters: DimensionParameters = DEFAULTS,
+    ) -> None:
         """Use all lines except those taken, which are known to be annotations."""
-        self._touch = touch
+        self._touch = parameters.touch
         spots, owners = [], []
         for index, piece in enumerate(pieces):
             if piece.kind is Kind.LINES and index not in taken and not piece.dash_pattern:
-                dense = densified(piece, touch)
+                dense = densified(piece, parameters)
                 spots.append(dense)
                 owners.append(np.full(len(dense), index))
         self._owners = np.concatenate(owners) if owners else np.zeros(0, int)
         self._tree = cKDTree(np.concatenate(spots)) if spots else None
 
     def is_free(self, end: np.ndarray, own: int) -> bool:
-        """Tell whether an end of a line touches nothing else."""
+        """Return whether an end of a line touches nothing else."""
         if self._tree is None:
             return True
         near = self._tree.query_ball_point(end, self._touch)
         return bool((self._owners[near] == own).all())
 
 
-def densified(piece: Piece, touch: float) -> np.ndarray:
-    """Return points along a line, closer to each other than `touch`."""
+def densified(piece: Piece, parameters: DimensionParameters = DEFAULTS) -> np.ndarray:
+    """Return points along a line, close enough to each other to find what touches it."""
     points = piece.points
     if piece.closed:
         points = np.vstack([points, points[:1]])
     steps = np.diff(points, axis=0)
     lengths = np.linalg.norm(steps, axis=1)
-    counts = np.minimum(2000, (lengths / touch).astype(int) + 1)
+    counts = np.minimum(parameters.max_samples, (lengths / parameters.touch).astype(int) + 1)
     which = np.repeat(np.arange(len(steps)), counts)
     within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
     dense = points[which] + steps[which] * (within / counts[which])[:, None]
@@ -409,10 +464,11 @@ def extension_lines(
         axis = (stop - start) / length
         along = float((tip - start) @ axis)
         overrun, end = min((along, 0), (length - along, 1))
+        farthest = min(parameters.max_overrun, parameters.max_overrun_share * length)
         if (
-            piece.line_width < 1.5 * pieces[line].line_width
+            piece.line_width < parameters.max_extension_width * pieces[line].line_width
             and abs(cross(axis, tip - start)) < parameters.touch
-            and -parameters.touch < overrun < min(parameters.max_overrun, 0.5 * length)
+            and -parameters.touch < overrun < farthest
             and abs(axis @ direction) < parameters.max_extension_cosine
             and free.is_free((start, stop)[end], index)
         ):

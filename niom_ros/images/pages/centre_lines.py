@@ -12,14 +12,16 @@ import numpy as np
 from niom_ros.images.pages.line_work import Kind, Piece
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CentreLineParameters:
     """What counts as a centre line."""
 
     dash_dot: int = 4  # lengths in the pattern; that of a hidden edge has 2
     max_dash: float = 0.12
+    max_dash_points: int = 4  # of a dash in the file
     min_gap: float = 0.0004
     max_gap: float = 0.02
+    max_gap_ratio: float = 2.0  # of the widest gap to the narrowest
     min_dashes: int = 5  # dash, dot, dash, dot, dash
     min_ratio: float = 2.0  # of a dash to a dot
     same_line: float = 0.0008  # sideways distance up to which dashes lie on one line
@@ -53,7 +55,7 @@ def of_single_dashes(
         for index, piece in enumerate(pieces)
         if index not in without
         and piece.extent < parameters.max_dash
-        and len(piece.points) < 5
+        and len(piece.points) <= parameters.max_dash_points
         and not piece.dash_pattern
         and piece.is_straight
     ]
@@ -103,7 +105,7 @@ def dash_dot_runs(ends: np.ndarray, parameters: CentreLineParameters = DEFAULTS)
         # The first and the last may be shortened, so compare medians.
         ratio = float(np.median(even) / max(float(np.median(odd)), 1e-9))
         own_gaps = gaps[begin : end - 1]
-        regular = own_gaps.max() < 2 * own_gaps.min()
+        regular = own_gaps.max() < parameters.max_gap_ratio * own_gaps.min()
         if regular and (ratio > parameters.min_ratio or ratio < 1 / parameters.min_ratio):
             found.append(slice(begin, end))
     return found

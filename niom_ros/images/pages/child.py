@@ -11,14 +11,14 @@ import sys
 from niom_ros.core.errors import UserError
 from niom_ros.core.extras import needs_extra
 
-MOST_MEMORY = 2 * 10**9  # bytes
-MOST_SECONDS = 60  # of computing, in case the parent is gone and cannot end this process
+MAX_MEMORY = 2 * 10**9  # bytes
+MAX_SECONDS = 60  # of computing, in case the parent is gone and cannot end this process
 
 
 def main() -> None:
     """Draw the page that the arguments name: kind, page, page_dpi."""
-    limit(resource.RLIMIT_AS, MOST_MEMORY)
-    limit(resource.RLIMIT_CPU, MOST_SECONDS)
+    limit(resource.RLIMIT_AS, MAX_MEMORY)
+    limit(resource.RLIMIT_CPU, MAX_SECONDS)
     kind, page, page_dpi = sys.argv[1:]
     try:
         with needs_extra('pages', 'a page of a PDF or SVG file'):
@@ -26,7 +26,7 @@ def main() -> None:
         picture = draw_page(sys.stdin.buffer, kind, int(page), float(page_dpi))
         pixels = picture.image.tobytes()
     except MemoryError:
-        answer({'error': 'takes too much memory to draw: simplify it, or give a picture of it'})
+        answer({'error': 'it takes too much memory to draw: simplify it, or give a picture of it'})
     except UserError as error:
         answer({'error': str(error)})
     else:

@@ -4,24 +4,25 @@ import math
 import os
 from typing import BinaryIO
 
-from niom_ros.images.decoding import ImageError, MAX_PIXELS, reason
+from niom_ros.core.faults import reason
+from niom_ros.images.decoding import ImageError, MAX_PIXELS
 from niom_ros.images.pages.annotations import Annotations, find_annotations
 from niom_ros.images.pages.pdf import pdf_page, PdfPage
 from niom_ros.images.pages.reading import ReadPicture
 from niom_ros.images.pages.svg import svg_page, SvgPage
 
 LONGER_SIDE = 1600  # pixels of a page without a given resolution
-LARGEST_PDF = 200_000_000  # bytes
-LARGEST_SVG = 30_000_000
+MAX_PDF_BYTES = 200_000_000  # bytes
+MAX_SVG_BYTES = 30_000_000
 
 
 def draw_page(file: BinaryIO, kind: str, page: int, page_dpi: float) -> ReadPicture:
     """Draw a page of a 'pdf' or 'svg' file; a bad file may take any time."""
     try:
         if kind == 'pdf':
-            with pdf_page(content_of(file, LARGEST_PDF), page) as opened:
+            with pdf_page(content_of(file, MAX_PDF_BYTES), page) as opened:
                 return drawn(opened, page, page_dpi)
-        content = content_of(file, LARGEST_SVG)
+        content = content_of(file, MAX_SVG_BYTES)
         if page:
             raise ImageError(f'there is no page {page}: an SVG file has one page, 0')
         return drawn(svg_page(content), page, page_dpi)
@@ -38,7 +39,7 @@ def content_of(file: BinaryIO, most: int) -> bytes:
     size = os.fstat(file.fileno()).st_size
     if size > most:
         raise ImageError(
-            f'it has {size / 1e6:.0f} MB, more than the limit of {most // 10**6} MB: '
+            f'it is {size / 1e6:.0f} MB, over the limit of {most // 10**6} MB: '
             'export only the page that is needed'
         )
     file.seek(0)

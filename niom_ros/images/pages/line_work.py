@@ -1,16 +1,29 @@
 """What is drawn on a page, in one form for all kinds of files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, KW_ONLY
 from enum import Enum
 from functools import cached_property
 
 import cv2
 import numpy as np
 
-POINTS_PER_CURVE = 10
-FARTHEST = 1e4  # distance of a piece, in units of the longer side of the page
-CORNER_TOLERANCE = 4e-4  # smaller bends are no corners
+MAX_STEPS = 2_000_000  # lines and curves that are read from a page
+RASTER_MARGIN = 4  # pixels around a page that is drawn to find what touches
+
+
+@dataclass(frozen=True)
+class PieceParameters:
+    """How curves become lines, and what counts as a corner."""
+
+    points_per_curve: int = 10
+    max_distance: float = 1e4  # of a piece, in units of the longer side of the page
+    corner_tolerance: float = 4e-4  # smaller bends are not corners
+    small_corner_tolerance: float = 0.03  # relative to the extent of a small piece
+    max_tilt: float = 0.005  # of the sides of a rectangle, relative to the longest
+
+
+DEFAULTS = PieceParameters()
 
 
 class Kind(Enum):
@@ -45,7 +58,7 @@ class SubPath:
 
 def blends() -> np.ndarray:
     """Return the Bernstein weights of the control points along a Bezier curve (n x 4)."""
-    t = np.linspace(0, 1, POINTS_PER_CURVE + 1)[1:, None]
+    t = np.linspace(0, 1, DEFAULTS.points_per_curve + 1)[1:, None]
     return np.hstack([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3])
 
 
@@ -60,6 +73,7 @@ class Piece:
     """
 
     points: np.ndarray  # n x 2; for texts and images, the corners of their boxes
+    _: KW_ONLY
     kind: Kind = Kind.LINES
     closed: bool = False
     filled: bool = False
@@ -70,8 +84,8 @@ class Piece:
 
     @property
     def is_near(self) -> bool:
-        """Tell whether it is close to the page; coordinates may have overflowed."""
-        return bool(len(self.points) and (np.abs(self.points) < FARTHEST).all())
+        """Return whether it is close to the page; coordinates may have overflowed."""
+        return bool(len(self.points) and (np.abs(self.points) < DEFAULTS.max_distance).all())
 
     @cached_property
     def box(self) -> np.ndarray:
@@ -87,25 +101,37 @@ class Piece:
     def corners(self) -> np.ndarray:
         """Return its points without those on straight lines (n x 2)."""
         points = self.points.astype(np.float32)
-        tolerance = min(CORNER_TOLERANCE, 0.03 * max(self.extent, 1e-9))
+        small = DEFAULTS.small_corner_tolerance * max(self.extent, 1e-9)
+        tolerance = min(DEFAULTS.corner_tolerance, small)
         if self.closed and len(points) > 1 and np.allclose(points[0], points[-1], atol=1e-6):
             points = points[:-1]
         return cv2.approxPolyDP(points, tolerance, self.closed)[:, 0].astype(np.float64)
 
     @property
     def is_straight(self) -> bool:
-        """Tell whether it is one straight line."""
+        """Return whether it is one straight line."""
         if self.kind is not Kind.LINES or self.filled or not self.line_width:
             return False
         return len(self.corners) == 2
 
     @cached_property
     def is_rectangle(self) -> bool:
-        """Tell whether it is a rectangle parallel to the sides of the page."""
+        """Return whether it is a rectangle parallel to the sides of the page."""
         if self.kind is not Kind.LINES or not self.closed or len(self.corners) != 4:
             return False
-        sides = np.roll(self.corners, -1, axis=0) - self.corners
-        return bool((np.abs(sides).min(axis=1) < 0.005 * np.abs(sides).max()).all())
+        sides = np.abs(np.roll(self.corners, -1, axis=0) - self.corners)
+        return bool((sides.min(axis=1) < DEFAULTS.max_tilt * sides.max()).all())
+
+
+def empty_raster(side: int) -> np.ndarray:
+    """Return an image with this many pixels along the longer side of the page."""
+    return np.zeros((side + 2 * RASTER_MARGIN, side + 2 * RASTER_MARGIN), np.uint8)
+
+
+def on_raster(points: np.ndarray, side: int) -> np.ndarray:
+    """Return points in pixels of the raster, none outside."""
+    last = side + 2 * RASTER_MARGIN - 1
+    return np.clip(np.rint(points * side) + RASTER_MARGIN, 0, last).astype(np.int32)
 
 
 def shapes_of(sub_paths: Sequence[np.ndarray]) -> list[list[int]]:

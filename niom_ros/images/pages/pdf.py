@@ -10,18 +10,18 @@ import numpy as np
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from niom_ros.images.decoding import ImageError, reason
-from niom_ros.images.pages.line_work import Kind, Piece, shapes_of, SubPath
+from niom_ros.core.faults import reason
+from niom_ros.images.decoding import ImageError
+from niom_ros.images.pages.line_work import Kind, MAX_STEPS, Piece, shapes_of, SubPath
 
 POINTS_PER_INCH = 72
-MOST_OBJECTS = 500_000
-MOST_STEPS = 2_000_000  # lines and curves
-DEEPEST_FORM = 12  # forms that contain forms
+MAX_OBJECTS = 500_000
+MAX_FORM_DEPTH = 12  # forms that contain forms
 WHITE = 250  # of 255; brighter paint is paper, or hides what is below it
 
 
 @dataclass(frozen=True)
-class Part:
+class PdfPart:
     """Where a piece of a page comes from."""
 
     source: int  # among the objects of the page
@@ -39,7 +39,7 @@ class PdfPage:
             raise ImageError('the page has no size')
         self.inches = width / POINTS_PER_INCH, height / POINTS_PER_INCH
         self.pieces: list[Piece] = []
-        self._parts: list[Part] = []
+        self._parts: list[PdfPart] = []
         self._objects: list[tuple[Any, np.ndarray]] = []
         self._paths: dict[int, list[SubPath]] = {}
         self._seen = self._steps = 0
@@ -73,14 +73,14 @@ class PdfPage:
         """Read objects; the matrix (2 x 3) maps them to the page."""
         for one in objects:
             self._seen += 1
-            if self._seen > MOST_OBJECTS or self._steps > MOST_STEPS:
+            if self._seen > MAX_OBJECTS or self._steps > MAX_STEPS:
                 raise ImageError(
-                    f'the page has more than {MOST_OBJECTS} objects or {MOST_STEPS} lines: '
+                    f'the page has more than {MAX_OBJECTS} objects or {MAX_STEPS} lines: '
                     'export a simpler one'
                 )
             kind = pdfium.FPDFPageObj_GetType(one)
             if kind == pdfium.FPDF_PAGEOBJ_FORM:
-                if depth < DEEPEST_FORM:
+                if depth < MAX_FORM_DEPTH:
                     count = max(0, pdfium.FPDFFormObj_CountObjects(one))
                     inner = [pdfium.FPDFFormObj_GetObject(one, index) for index in range(count)]
                     self._read(inner, composed(matrix, matrix_of(one)), depth + 1)
@@ -91,11 +91,11 @@ class PdfPage:
                 self._read_path(source)
             elif kind == pdfium.FPDF_PAGEOBJ_TEXT:
                 if pdfium.FPDFTextObj_GetTextRenderMode(one) != INVISIBLE_TEXT:
-                    self._add(box_of(one), matrix, Part(source), kind=Kind.TEXT)
+                    self._add(box_of(one), matrix, PdfPart(source), kind=Kind.TEXT)
             elif kind in (pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_SHADING):
-                self._add(box_of(one), matrix, Part(source), kind=Kind.IMAGE)
+                self._add(box_of(one), matrix, PdfPart(source), kind=Kind.IMAGE)
 
-    def _add(self, points: np.ndarray, matrix: np.ndarray, part: Part, **fields: Any) -> None:
+    def _add(self, points: np.ndarray, matrix: np.ndarray, part: PdfPart, **fields: Any) -> None:
         place = composed(self._to_page, matrix)
         moved = points @ place[:, :2].T + place[:, 2]
         piece = Piece(moved, **fields)
@@ -129,7 +129,7 @@ class PdfPage:
             self._add(
                 lines[outer],
                 matrix,
-                Part(source, tuple(group)),
+                PdfPart(source, tuple(group)),
                 closed=filled or is_closed(sub_paths[outer], lines[outer]),
                 filled=filled,
                 has_holes=len(group) > 1,
@@ -163,7 +163,7 @@ def pdf_page(content: bytes, number: int) -> Iterator[PdfPage]:
         count = len(document)
         if number >= count:
             pages = 'page' if count == 1 else 'pages'
-            raise ImageError(f'there is no page {number}: it has {count} {pages}, from 0')
+            raise ImageError(f'there is no page {number}: it has {count} {pages}, counted from 0')
         try:
             page = document[number]
         except pypdfium2.PdfiumError as error:
@@ -216,7 +216,7 @@ def box_of(one: Any) -> np.ndarray:
 
 
 def draw_mode(path: Any) -> tuple[bool, bool]:
-    """Tell whether a path is filled and whether its outline is drawn."""
+    """Return whether a path is filled and whether its outline is drawn."""
     fill, stroke = ctypes.c_int(), ctypes.c_int()
     pdfium.FPDFPath_GetDrawMode(path, fill, stroke)
     return fill.value != pdfium.FPDF_FILLMODE_NONE, bool(stroke.value)
@@ -232,7 +232,7 @@ def colour_of(one: Any, ask: Any) -> tuple[int, int, int, int]:
 
 
 def is_ink(colour: tuple[int, int, int, int]) -> bool:
-    """Tell whether a colour is visible on white paper."""
+    """Return whether a colour is visible on white paper."""
     return min(colour[:3]) < WHITE and colour[3] > 0
 
 
@@ -279,7 +279,7 @@ def sub_paths_of(path: Any) -> list[SubPath]:
 
 
 def is_closed(sub_path: SubPath, points: np.ndarray) -> bool:
-    """Tell whether a line ends where it starts."""
+    """Return whether a line ends where it starts."""
     return sub_path.closed or (
         len(points) > 3 and bool(np.ptp(points[[0, -1]], axis=0).max() < 1e-3 * np.ptp(points))
     )

@@ -11,7 +11,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from niom_ros.images.decoding import ImageError, read_image_from, reason
+from niom_ros.core.faults import reason
+from niom_ros.images.decoding import ImageError, read_image_from
 from niom_ros.images.safe_open import AllowedFolders, FileForbidden, FileRefused, opened_file
 
 DEADLINE = 30.0  # seconds for a page
@@ -48,7 +49,7 @@ def read_reference_picture(
                 return read_apart(stream, kind, page, page_dpi)
             if page_dpi:
                 raise ImageError(
-                    'an image has its pixels already, page_dpi is for PDF and SVG: leave it 0'
+                    'an image already has pixels, page_dpi is for PDF and SVG: leave it at 0'
                 )
             return ReadPicture(read_image_from(stream, page))
     except FileForbidden:
@@ -74,11 +75,15 @@ def read_apart(stream: BinaryIO, kind: str, page: int, page_dpi: float) -> ReadP
             timeout=DEADLINE,
         )
     except subprocess.TimeoutExpired:
-        raise ImageError('takes too long to draw: simplify it, or give a picture of it') from None
+        raise ImageError(
+            'it takes too long to draw: simplify it, or give a picture of it'
+        ) from None
     if done.returncode:
         said = done.stderr.decode(errors='replace').split('\n')
         why = next((f' ({line.strip()[:200]})' for line in reversed(said) if line.strip()), '')
-        raise ImageError(f'this file made the reader fail: give a picture of it instead{why}')
+        raise ImageError(
+            f'reading this file crashed the reader: give a picture of it instead{why}'
+        )
     header, _, pixels = done.stdout.partition(b'\n')
     answer = json.loads(header)
     if 'error' in answer:
@@ -107,7 +112,7 @@ def problem_with_dpi(page_dpi: float) -> str:
 
 
 def kind_of(stream: BinaryIO, suffix: str) -> str:
-    """Tell from its content whether a file is a 'pdf', an 'svg' or else an 'image'."""
+    """Return from its content whether a file is a 'pdf', an 'svg' or else an 'image'."""
     beginning = stream.read(BEGINNING)
     stream.seek(0)
     if b'%PDF-' in beginning[:1024]:

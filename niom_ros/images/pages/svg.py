@@ -15,16 +15,16 @@ from xml.parsers import expat
 import numpy as np
 import resvg_py
 
-from niom_ros.images.decoding import decode_image, ImageError, MAX_PIXELS, reason
+from niom_ros.core.faults import reason
+from niom_ros.images.decoding import decode_image, ImageError, MAX_PIXELS
 from niom_ros.images.pages import svg_paths
-from niom_ros.images.pages.line_work import Kind, Piece, shapes_of, SubPath
+from niom_ros.images.pages.line_work import Kind, MAX_STEPS, Piece, shapes_of, SubPath
 
 SVG = '{http://www.w3.org/2000/svg}'
 PIXELS_PER_INCH = 96
 # Limits after every <use> has been expanded.
-MOST_ELEMENTS = 200_000
-MOST_CHARACTERS = 30_000_000
-MOST_STEPS = 2_000_000  # lines and curves
+MAX_ELEMENTS = 200_000
+MAX_CHARACTERS = 30_000_000
 DEEPEST = 100  # elements in elements
 # Drawn only where something refers to it, or not at all.
 NOT_DRAWN = {
@@ -38,11 +38,21 @@ INHERITED = (
 SHAPES = ('path', 'line', 'polyline', 'polygon', 'rect', 'circle', 'ellipse')
 PICTURE_DATA = re.compile(r'\s*data:image/(png|jpeg|jpg|gif|webp)\s*[;,]', re.I)
 WHITE = re.compile(r'white|#fff(fff)?|rgb\(\s*(255|100%)\s*(,\s*(255|100%)\s*){2}\)', re.I)
-LETTER_WIDTH, LETTER_HEIGHT = 0.55, 0.72  # relative to the font size
 
 
 @dataclass(frozen=True)
-class Part:
+class LetterParameters:
+    """The average size of letters, relative to that of the font; fonts are not read."""
+
+    width: float = 0.55
+    height: float = 0.72
+
+
+LETTER = LetterParameters()
+
+
+@dataclass(frozen=True)
+class SvgPart:
     """Where a piece of a page comes from."""
 
     element: ElementTree.Element
@@ -51,15 +61,15 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Size:
+class DrawingCost:
     """How much there is to draw."""
 
     elements: int
     characters: int
     pixels: int  # of embedded pictures
 
-    def __add__(self, other: 'Size') -> 'Size':
-        return Size(
+    def __add__(self, other: 'DrawingCost') -> 'DrawingCost':
+        return DrawingCost(
             self.elements + other.elements,
             self.characters + other.characters,
             self.pixels + other.pixels,
@@ -75,8 +85,8 @@ class SvgPage:
         self._size = size_of(root)
         self.inches = self._size[0] / PIXELS_PER_INCH, self._size[1] / PIXELS_PER_INCH
         self.pieces: list[Piece] = []
-        self._parts: list[Part] = []
-        self._far: list[Part] = []  # too far away: with these, resvg would draw nothing at all
+        self._parts: list[SvgPart] = []
+        self._far: list[SvgPart] = []  # too far away: with these, resvg would draw nothing at all
         self._paths: dict[ElementTree.Element, list[SubPath]] = {}
         self._steps = 0
         styles = '\n'.join(e.text or '' for e in root.iter() if name_of(e) == 'style')
@@ -120,7 +130,7 @@ class SvgPage:
                 # Searching for fonts takes longer than rendering.
                 skip_system_fonts=not has_text,
             )
-        except Exception as error:  # also of a panic in Rust
+        except Exception as error:  # including a panic in Rust
             raise ImageError(f'the SVG file cannot be drawn: {reason(error)}') from None
         return decode_image(bytes(png))
 
@@ -148,7 +158,7 @@ class SvgPage:
             self._add_text(element, parent, matrix, style)
         elif name == 'image':
             place = [number(element, key, viewport) for key in ('x', 'y', 'width', 'height')]
-            self._add(corners(*place), matrix, Part(element, parent), kind=Kind.IMAGE)
+            self._add(corners(*place), matrix, SvgPart(element, parent), kind=Kind.IMAGE)
         else:
             for child in list(element):
                 self._read(child, element, matrix, style, viewport)
@@ -164,7 +174,9 @@ class SvgPage:
         style.update((key, value) for key, value in own.items() if value != 'inherit')
         return style
 
-    def _add(self, points: np.ndarray, matrix: np.ndarray, part: Part, **fields: object) -> None:
+    def _add(
+        self, points: np.ndarray, matrix: np.ndarray, part: SvgPart, **fields: object
+    ) -> None:
         place = (self._to_page @ matrix)[:2]
         moved = points @ place[:, :2].T + place[:, 2]
         piece = Piece(moved, **fields)  # type: ignore[arg-type]
@@ -184,8 +196,8 @@ class SvgPage:
     ) -> None:
         sub_paths = outline(element, viewport)
         self._steps += sum(len(sub_path.steps) for sub_path in sub_paths)
-        if self._steps > MOST_STEPS:
-            raise ImageError(f'it draws more than {MOST_STEPS} lines: simplify it')
+        if self._steps > MAX_STEPS:
+            raise ImageError(f'it draws more than {MAX_STEPS} lines: simplify it')
         filled = is_ink(style.get('fill', 'black')) and name_of(element) != 'line'
         stroked = is_ink(style.get('stroke', 'none'))
         width = svg_paths.length(style.get('stroke-width'), max(viewport), 1.0)
@@ -208,7 +220,7 @@ class SvgPage:
             self._add(
                 lines[outer],
                 matrix,
-                Part(element, parent, tuple(group)),
+                SvgPart(element, parent, tuple(group)),
                 closed=filled or sub_paths[outer].closed or ends_meet,
                 filled=filled,
                 has_holes=len(group) > 1,
@@ -233,12 +245,13 @@ class SvgPage:
             words = (part.text or '').strip()
             if words:
                 size = svg_paths.length(own.get('font-size'), 16.0, 16.0)
-                wide = LETTER_WIDTH * size * len(words)
+                wide = LETTER.width * size * len(words)
                 shift = {'middle': 0.5, 'end': 1.0}.get(own.get('text-anchor', ''), 0.0)
                 left = x - shift * wide
-                boxes.append(corners(left, y - LETTER_HEIGHT * size, wide, LETTER_HEIGHT * size))
+                tall = LETTER.height * size
+                boxes.append(corners(left, y - tall, wide, tall))
         if boxes:
-            self._add(np.concatenate(boxes), matrix, Part(element, parent), kind=Kind.TEXT)
+            self._add(np.concatenate(boxes), matrix, SvgPart(element, parent), kind=Kind.TEXT)
 
 
 STYLED = {*INHERITED, 'display', 'marker'}
@@ -284,8 +297,8 @@ def check_xml(data: bytes) -> None:
         depth, elements = depth + 1, elements + 1
         if depth > DEEPEST:
             raise ImageError(f'its elements are nested more than {DEEPEST} deep: simplify it')
-        if elements > MOST_ELEMENTS:
-            raise ImageError(f'it has more than {MOST_ELEMENTS} elements: simplify it')
+        if elements > MAX_ELEMENTS:
+            raise ImageError(f'it has more than {MAX_ELEMENTS} elements: simplify it')
 
     def leave(_: str) -> None:
         nonlocal depth
@@ -315,7 +328,7 @@ def check_references(root: ElementTree.Element) -> dict[ElementTree.Element, int
                 in_picture = checked_href(name, value)
                 pixels[element] = pixels.get(element, 0) + in_picture
                 total += in_picture
-                check_size(Size(0, 0, total))  # before more images are decoded
+                check_cost(DrawingCost(0, 0, total))  # before more images are decoded
             check_urls(value)
         if name == 'style':
             if '@import' in (element.text or '').lower():
@@ -352,16 +365,16 @@ def check_urls(text: str) -> None:
             )
 
 
-def check_size(size: Size) -> None:
+def check_cost(cost: DrawingCost) -> None:
     """Refuse what would take too long to draw."""
-    if size.elements > MOST_ELEMENTS:
-        raise ImageError(f'it draws more than {MOST_ELEMENTS} elements: simplify it')
-    if size.characters > MOST_CHARACTERS:
+    if cost.elements > MAX_ELEMENTS:
+        raise ImageError(f'it draws more than {MAX_ELEMENTS} elements: simplify it')
+    if cost.characters > MAX_CHARACTERS:
         raise ImageError(
-            f'what it draws takes more than {MOST_CHARACTERS // 10**6} million characters: '
+            f'what it draws takes more than {MAX_CHARACTERS // 10**6} million characters: '
             'simplify it'
         )
-    if size.pixels > MAX_PIXELS:
+    if cost.pixels > MAX_PIXELS:
         raise ImageError(
             f'its pictures have more than {MAX_PIXELS // 10**6} million pixels: scale them down'
         )
@@ -370,20 +383,20 @@ def check_size(size: Size) -> None:
 def check_expansion(root: ElementTree.Element, pixels: Mapping[ElementTree.Element, int]) -> None:
     """Refuse a small file whose references expand to too much, or without end."""
     by_id = {element.get('id', ''): element for element in root.iter() if element.get('id')}
-    sizes: dict[ElementTree.Element, Size] = {}
+    costs: dict[ElementTree.Element, DrawingCost] = {}
 
-    def size(element: ElementTree.Element, path: frozenset[ElementTree.Element]) -> Size:
+    def cost(element: ElementTree.Element, path: frozenset[ElementTree.Element]) -> DrawingCost:
         if element in path or len(path) > 2 * DEEPEST:
             raise ImageError('its elements refer to each other in a circle: simplify it')
-        if element not in sizes:
+        if element not in costs:
             path = path | {element}
-            own = Size(1, characters_of(element), pixels.get(element, 0))
+            own = DrawingCost(1, characters_of(element), pixels.get(element, 0))
             shown = [*element, *(by_id[target] for target in targets(element, by_id))]
-            sizes[element] = sum((size(one, path) for one in shown), own)
-            check_size(sizes[element])
-        return sizes[element]
+            costs[element] = sum((cost(one, path) for one in shown), own)
+            check_cost(costs[element])
+        return costs[element]
 
-    size(root, frozenset())
+    cost(root, frozenset())
 
 
 def characters_of(element: ElementTree.Element) -> int:
@@ -531,7 +544,7 @@ def area(points: np.ndarray) -> float:
 
 
 def is_ink(paint: str) -> bool:
-    """Tell whether a paint is visible on white paper."""
+    """Return whether a paint is visible on white paper."""
     return paint not in ('none', 'transparent', '') and not WHITE.fullmatch(paint)
 
 

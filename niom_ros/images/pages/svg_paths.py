@@ -22,7 +22,7 @@ PIXELS = {  # per unit of length
     '': 1.0, 'px': 1.0, 'in': 96.0, 'mm': 96 / 25.4, 'cm': 96 / 2.54, 'pt': 96 / 72, 'pc': 16.0,
     'q': 96 / 101.6, 'em': 16.0, 'ex': 8.0,
 }  # fmt: skip
-LARGEST_NUMBER = 1e15  # larger than any drawing, and its square does not overflow
+MAX_NUMBER = 1e15  # larger than any drawing, and its square does not overflow
 CIRCLE = 4 / 3 * (math.sqrt(2) - 1)  # distance of control points from the ends of a quarter circle
 
 Point = tuple[float, float]
@@ -125,7 +125,7 @@ def commands_in(text: str) -> Iterator[tuple[str, list[float]]]:
 def value_of(number: str) -> float:
     """Return a number, unless it is too large to draw with."""
     value = float(number)
-    if not abs(value) < LARGEST_NUMBER:
+    if not abs(value) < MAX_NUMBER:
         raise ImageError(f'the number {number[:40]} in it is too large: export it again')
     return value
 
@@ -284,7 +284,7 @@ def view_box(text: str | None) -> list[float] | None:
 
 
 @dataclass(frozen=True)
-class Rule:
+class StyleRule:
     """A rule of a style sheet, for elements with this name, all of these classes and this id."""
 
     tag: str  # '' or '*': any
@@ -311,7 +311,7 @@ class StyleSheet:
     """Style rules for element names, classes and ids; other selectors are ignored."""
 
     def __init__(self, text: str) -> None:
-        self._rules: dict[str, list[Rule]] = {}
+        self._rules: dict[str, list[StyleRule]] = {}
         place = 0
         text = re.sub(r'/\*.*?\*/', '', text, flags=re.S)
         for selectors, declared in re.findall(r'([^{}]+)\{([^{}]*)\}', text):
@@ -322,7 +322,9 @@ class StyleSheet:
                     tag, names = found.group(1) or '', found.group(2)
                     classes = frozenset(re.findall(r'\.([\w-]+)', names))
                     ids = frozenset(re.findall(r'#([\w-]+)', names))
-                    rule = Rule(tag=tag, classes=classes, ids=ids, declared=style, place=place)
+                    rule = StyleRule(
+                        tag=tag, classes=classes, ids=ids, declared=style, place=place
+                    )
                     self._rules.setdefault(rule.key, []).append(rule)
                     place += 1
 

@@ -12,10 +12,10 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from niom_ros.images.pages.line_work import Kind, Piece
+from niom_ros.images.pages.line_work import empty_raster, Kind, on_raster, Piece
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DrawnTextParameters:
     """What counts as a letter, and which letters make a text."""
 
@@ -25,7 +25,22 @@ class DrawnTextParameters:
     neighbours: int = 10  # checked for each piece, to join letters and words
     max_small_pieces: int = 60_000  # with more, letters are not searched
     raster: int = 2048  # pixels along the longer side of the page, to find what touches
+    raster_line: int = 2  # pixels; width of the lines there
+    accent_reach: float = 0.3  # of dots and accents around a text, relative to its height
+
+    # Shapes that look like holes or bolts are convex and empty.
+    outline_points: int = 24  # looked at
+    min_depth: float = 0.08  # of a point inside of the hull, relative to the size of the shape
+    max_deep_points: float = 0.1  # share of points deeper than that
+
+    # Rows of letters
     max_gap: float = 0.8  # letter heights between two letters of a text
+    min_overlap: float = 0.5  # of two letters across the row, relative to the lower one
+    max_height_ratio: float = 2.0  # of two letters
+    letters_per_angular: int = 3  # one in so many letters does not look like a hole
+    max_equal_difference: float = 0.03  # between sizes of equal shapes, relative to the largest
+    max_squareness_error: float = 0.1  # of the ratio of the sides of a square
+    max_height_difference: float = 0.1  # between texts of the same height, relative to one
 
 
 DEFAULTS = DrawnTextParameters()
@@ -71,44 +86,46 @@ def find_drawn_texts(
     ]
     if not 1 < len(small) <= parameters.max_small_pieces:
         return []
-    alone = touching_nothing(pieces, small, without, parameters.raster)
+    alone = touching_nothing(pieces, small, without, parameters)
     letters = letters_of(pieces, alone, parameters)
     boxes = np.array([pieces[index].box for index in alone]).reshape(-1, 4)
     texts = []
     for upright in (True, False):
         rows = rows_of(letters, upright, parameters)
         across = 1 if upright else 0
-        sure = [row for row in rows if is_surely_text(row)]
+        sure = [row for row in rows if is_surely_text(row, parameters)]
         heights = [tallest(row, across) for row in sure]
         for row in rows:
-            as_tall = any(abs(tallest(row, across) / height - 1) < 0.1 for height in heights)
+            height = tallest(row, across)
+            as_tall = any(
+                abs(height / other - 1) < parameters.max_height_difference for other in heights
+            )
             if any(row is one for one in sure) or as_tall:
-                texts.append(text_of(row, alone, boxes))
+                texts.append(text_of(row, alone, boxes, parameters.accent_reach))
         used = {index for text in texts for index in text.pieces}
         letters = [letter for letter in letters if not used.intersection(letter.pieces)]
     return texts
 
 
 def touching_nothing(
-    pieces: Sequence[Piece], small: Sequence[int], without: set[int], side: int
+    pieces: Sequence[Piece],
+    small: Sequence[int],
+    without: set[int],
+    parameters: DrawnTextParameters = DEFAULTS,
 ) -> list[int]:
     """Return the small pieces that touch no larger one, except those ignored."""
-    raster = np.zeros((side + 8, side + 8), np.uint8)
+    side = parameters.raster
+    raster = empty_raster(side)
     among = without.union(small)
     for index, piece in enumerate(pieces):
         if piece.kind is Kind.LINES and index not in among:
             corners = on_raster(piece.points, side)
-            cv2.polylines(raster, [corners], piece.closed, 255, 2)
+            cv2.polylines(raster, [corners], piece.closed, 255, parameters.raster_line)
     return [
         index
         for index in small
         if not raster[tuple(on_raster(pieces[index].points, side).T[::-1])].any()
     ]
-
-
-def on_raster(points: np.ndarray, side: int) -> np.ndarray:
-    """Return points in pixels of the raster, none outside."""
-    return np.clip(np.rint(points * side) + 4, 0, side + 7).astype(np.int32)
 
 
 def letters_of(
@@ -132,7 +149,8 @@ def letters_of(
         corners = np.array([pieces[index].box for index in own])
         box = np.concatenate([corners[:, :2].min(axis=0), corners[:, 2:].max(axis=0)])
         if parameters.min_letter <= (box[2:] - box[:2]).max() <= parameters.max_letter:
-            letters.append(Letter(tuple(own), box, is_round([pieces[index] for index in own])))
+            looks_round = is_round([pieces[index] for index in own], parameters)
+            letters.append(Letter(tuple(own), box, looks_round))
     return letters
 
 
@@ -158,24 +176,26 @@ def grouped(labels: np.ndarray) -> list[list[int]]:
     return [group.tolist() for group in np.split(order, cuts)]
 
 
-def is_round(members: Sequence[Piece]) -> bool:
-    """Tell whether a shape is convex and has nothing inside."""
+def is_round(members: Sequence[Piece], parameters: DrawnTextParameters = DEFAULTS) -> bool:
+    """Return whether a shape is convex and has nothing inside."""
     if any(piece.has_holes for piece in members):
         return False
-    points = np.concatenate([resampled(piece) for piece in members]).astype(np.float32)
+    count = parameters.outline_points
+    points = np.concatenate([resampled(piece, count) for piece in members]).astype(np.float32)
     hull = cv2.convexHull(points)
     if len(hull) < 3:
         return True
     depth = [cv2.pointPolygonTest(hull, (float(x), float(y)), True) for x, y in points]
     size = float((points.max(axis=0) - points.min(axis=0)).max())
-    return float(np.mean(np.array(depth) > 0.08 * size)) < 0.1
+    deep = np.array(depth) > parameters.min_depth * size
+    return float(np.mean(deep)) < parameters.max_deep_points
 
 
-def resampled(piece: Piece) -> np.ndarray:
-    """Return points at even distances along a piece."""
+def resampled(piece: Piece, count: int) -> np.ndarray:
+    """Return this many points at even distances along a piece."""
     points = np.vstack([piece.points, piece.points[:1]]) if piece.closed else piece.points
     along = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
-    places = np.linspace(0, along[-1], 24)
+    places = np.linspace(0, along[-1], count)
     return np.stack([np.interp(places, along, points[:, axis]) for axis in (0, 1)], axis=1)
 
 
@@ -200,21 +220,22 @@ def rows_of(
         return (
             (a != b)
             & (gap < parameters.max_gap * taller)
-            & (shared >= 0.5 * lower)
-            & (taller <= 2 * lower)
+            & (shared >= parameters.min_overlap * lower)
+            & (taller <= parameters.max_height_ratio * lower)
         )
 
     labels = joined(boxes, belong, parameters.neighbours)
     return [[letters[which] for which in row] for row in grouped(labels) if len(row) > 1]
 
 
-def is_surely_text(row: Sequence[Letter]) -> bool:
-    """Tell whether the shapes in a row are letters rather than holes or bolts."""
-    if sum(not letter.is_round for letter in row) * 3 < len(row):
+def is_surely_text(row: Sequence[Letter], parameters: DrawnTextParameters = DEFAULTS) -> bool:
+    """Return whether the shapes in a row are letters rather than holes or bolts."""
+    if sum(not letter.is_round for letter in row) * parameters.letters_per_angular < len(row):
         return False
     sizes = np.array([letter.size for letter in row])
-    alike = (np.ptp(sizes, axis=0) < 0.03 * sizes.max()).all()
-    square = abs(sizes[0, 0] / max(sizes[0, 1], 1e-9) - 1) < 0.1
+    alike = (np.ptp(sizes, axis=0) < parameters.max_equal_difference * sizes.max()).all()
+    ratio = sizes[0, 0] / max(sizes[0, 1], 1e-9)
+    square = abs(ratio - 1) < parameters.max_squareness_error
     return not (alike and square)
 
 
@@ -223,12 +244,14 @@ def tallest(row: Sequence[Letter], across: int) -> float:
     return float(max(letter.size[across] for letter in row))
 
 
-def text_of(row: Sequence[Letter], small: Sequence[int], small_boxes: np.ndarray) -> DrawnText:
+def text_of(
+    row: Sequence[Letter], small: Sequence[int], small_boxes: np.ndarray, accent_reach: float
+) -> DrawnText:
     """Return a row of letters with the dots and accents between them."""
     boxes = np.array([letter.box for letter in row])
     box = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
     own = {index for letter in row for index in letter.pieces}
-    around = 0.3 * float((box[2:] - box[:2]).min())
+    around = accent_reach * float((box[2:] - box[:2]).min())
     inside = (small_boxes[:, :2] >= box[:2] - around) & (small_boxes[:, 2:] <= box[2:] + around)
     own.update(small[int(which)] for which in np.flatnonzero(np.all(inside, axis=1)))
     return DrawnText(frozenset(own), box)
