@@ -51,10 +51,10 @@ from niom_ros.networks.superpoint import at_least_single, convolution
 CHANNELS = 16, 32, 64, 128  # of the four blocks, each coarser than the one before
 WIDTH = 128  # of a descriptor; a quarter comes from each block
 SAMPLES = 16  # positions that a descriptor is computed from
-ROWS = 32  # of the finest map, processed at a time
-CELL = 32  # stride of the coarsest map, in pixels of the image
+ROWS_AT_A_TIME = 32  # of the finest map
+COARSEST_STRIDE = 32  # of the maps, in pixels of the image
 NMS_RADIUS = 2  # pixels
-TEMPERATURE = 0.1  # of the soft-argmax that refines a keypoint to sub-pixels
+SOFT_ARGMAX_TEMPERATURE = 0.1  # of the refinement of keypoints to sub-pixels
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class ALIKED(nn.Module):
     def dense(self, image: Tensor) -> Maps:
         """Return the dense maps."""
         height, width = image.shape[2:]
-        across, down = -width % CELL, -height % CELL
+        across, down = -width % COARSEST_STRIDE, -height % COARSEST_STRIDE
         left, top = across // 2, down // 2
         padded = functional.pad(image, (left, across - left, top, down - top), mode='replicate')
         map1 = self.block1(padded.contiguous(memory_format=torch.channels_last))
@@ -133,7 +133,11 @@ class ALIKED(nn.Module):
         )
         # The finest level is large; a few rows at a time stay in the CPU cache.
         summed = torch.cat(
-            [self.first_scores[0](self.readings[0](rows)) for rows in map1.split(ROWS, 2)], 2
+            [
+                self.first_scores[0](self.readings[0](rows))
+                for rows in map1.split(ROWS_AT_A_TIME, 2)
+            ],
+            2,
         )
         # Upsampling after the first layer of the score head gives the same as before it, with 8
         # channels instead of 32.
@@ -163,7 +167,7 @@ class ALIKED(nn.Module):
         # Sub-pixel position: the mean of the pixels around, weighted by their scores.
         around = square(-NMS_RADIUS, NMS_RADIUS, scores)
         near = scores.flatten()[places[:, None] + around[:, 0] + width * around[:, 1]]
-        weights = (near / TEMPERATURE).softmax(1)
+        weights = (near / SOFT_ARGMAX_TEMPERATURE).softmax(1)
         keypoints = pixels + (weights[:, :, None] * around).sum(1)
         keypoint_scores = sample(scores[None, None], keypoints)[:, 0]
         good = keypoint_scores > self.score_threshold
@@ -294,7 +298,7 @@ def square(first: int, last: int, like: Tensor) -> Tensor:
 def only_peaks(scores: Tensor) -> Tensor:
     """Return the scores (H x W) with zeros where there is a better one nearby."""
     peaks = scores == best_nearby(scores)
-    # A pixel may be worse than one that is no peak itself: it gets a chance once that one is
+    # A pixel may be worse than one that is not a peak itself: it gets a chance once that one is
     # suppressed.
     for _ in range(2):
         near_peak = best_nearby(peaks.to(scores.dtype)) > 0

@@ -55,29 +55,29 @@ class Darknet(nn.Module):
         self.layers = nn.ModuleList()
         channels: list[int] = []
         for index, (kind, options) in enumerate(sections):
-            before = channels[-1] if channels else int(self.net['channels'])
-            layer, after = self._layer(index, kind, options, before, channels)
+            in_channels = channels[-1] if channels else int(self.net['channels'])
+            layer, out_channels = self._layer(index, kind, options, in_channels, channels)
             self.layers.append(layer)
-            channels.append(after)
+            channels.append(out_channels)
 
     def _layer(
-        self, index: int, kind: str, options: Section, before: int, channels: list[int]
+        self, index: int, kind: str, options: Section, in_channels: int, channels: list[int]
     ) -> tuple[nn.Module, int]:
         if kind == 'convolutional':
-            return convolution(options, before), int(options['filters'])
+            return convolution(options, in_channels), int(options['filters'])
         if kind == 'route':
             sources = [n if n >= 0 else index + n for n in numbers(options['layers'])]
             groups = int(options.get('groups', 1))
-            after = sum(channels[n] // groups for n in sources)
-            return Route(sources, groups, int(options.get('group_id', 0))), after
+            out_channels = sum(channels[n] // groups for n in sources)
+            return Route(sources, groups, int(options.get('group_id', 0))), out_channels
         if kind == 'maxpool':
-            return nn.MaxPool2d(int(options['size']), int(options['stride'])), before
+            return nn.MaxPool2d(int(options['size']), int(options['stride'])), in_channels
         if kind == 'upsample':
-            return nn.Upsample(scale_factor=int(options['stride']), mode='nearest'), before
+            return nn.Upsample(scale_factor=int(options['stride']), mode='nearest'), in_channels
         if kind == 'yolo':
             self.heads.append((index, options))
-            return nn.Identity(), before
-        raise ValueError(f'a layer of kind [{kind}] is not known')
+            return nn.Identity(), in_channels
+        raise ValueError(f'unknown layer type [{kind}]')
 
     def features(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
         """Return the outputs of some layers for an input (1 x D x h x w each)."""
@@ -116,19 +116,19 @@ class Darknet(nn.Module):
             yield conv.weight
 
 
-def convolution(options: Section, before: int) -> nn.Sequential:
+def convolution(options: Section, in_channels: int) -> nn.Sequential:
     """Return a convolution with its normalisation and activation."""
-    size, after = int(options['size']), int(options['filters'])
+    size, out_channels = int(options['size']), int(options['filters'])
     normalised = options.get('batch_normalize', '0') == '1'
     conv = nn.Conv2d(
-        before,
-        after,
+        in_channels,
+        out_channels,
         size,
         int(options['stride']),
         size // 2 if options.get('pad', '0') == '1' else 0,
         bias=not normalised,
     )
-    norm: nn.Module = nn.BatchNorm2d(after) if normalised else nn.Identity()
+    norm: nn.Module = nn.BatchNorm2d(out_channels) if normalised else nn.Identity()
     activations: dict[str, nn.Module] = {'leaky': nn.LeakyReLU(0.1), 'linear': nn.Identity()}
     return nn.Sequential(conv, norm, activations[options['activation']])
 

@@ -37,14 +37,14 @@ class ImageState:
 class LightGlue(nn.Module):
     """Scores how well the keypoints of two images match."""
 
-    def __init__(self, architecture: Architecture, least_prospect: float = 0.0) -> None:
+    def __init__(self, architecture: Architecture, min_match_probability: float = 0.0) -> None:
         """Create the network with random weights.
 
-        Points whose matchability falls to `least_prospect` are left out of later layers; with 0,
-        all points stay.
+        Points whose matchability falls to `min_match_probability` are left out of later layers;
+        with 0, all points stay.
         """
         super().__init__()
-        self.least_prospect = least_prospect
+        self.min_match_probability = min_match_probability
         width, heads = architecture.width, architecture.heads
         self.input_proj: nn.Module = nn.Identity()
         if architecture.input_width != width:
@@ -87,8 +87,8 @@ class LightGlue(nn.Module):
             if number:  # `encode` did the first
                 points = self.within[number](points, rotation, sides)
             points = across(points, sides)
-            if self.least_prospect and number < len(self.prospects):
-                worth = self.prospects[number](points)[:, 0].sigmoid() > self.least_prospect
+            if self.min_match_probability and number < len(self.prospects):
+                worth = self.prospects[number](points)[:, 0].sigmoid() > self.min_match_probability
                 points, rotation, left = points[worth], rotation[worth], left[worth]
                 sides = [int(side.sum()) for side in worth.split(sides)]
                 if not all(sides):

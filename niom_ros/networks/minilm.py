@@ -15,8 +15,8 @@ HIDDEN = 1536
 HEADS = 12
 LAYERS = 6
 POSITIONS = 512
-MOST_TOKENS = 256  # its authors' limit; longer texts are cut
-LONGEST_WORD = 100  # characters; longer ones count as unknown
+MAX_TOKENS = 256  # its authors' limit; longer texts are cut
+MAX_WORD_LENGTH = 100  # characters; longer ones count as unknown
 LAYER_NORM_EPS = 1e-12
 BATCH = 64
 
@@ -48,16 +48,16 @@ class WordPiece:
     def numbers(self, text: str) -> list[int]:
         """Return the token ids, with start and end tokens."""
         pieces = [number for word in words(text) for number in self._pieces(word)]
-        return [self._numbers[START], *pieces[: MOST_TOKENS - 2], self._numbers[END]]
+        return [self._numbers[START], *pieces[: MAX_TOKENS - 2], self._numbers[END]]
 
     def knows(self, text: str) -> bool:
-        """Tell whether the text has a word, and no word is unknown."""
+        """Return whether the text has a word, and no word is unknown."""
         pieces = [number for word in words(text) for number in self._pieces(word)]
         return bool(pieces) and self._unknown not in pieces
 
     def _pieces(self, word: str) -> list[int]:
         """Split greedily into the longest known pieces; a word with a gap is unknown."""
-        if len(word) > LONGEST_WORD:
+        if len(word) > MAX_WORD_LENGTH:
             return [self._unknown]
         pieces = []
         start = 0
@@ -105,7 +105,7 @@ def clean(letter: str) -> str:
 
 
 def is_punctuation(letter: str) -> bool:
-    """Tell whether a character is punctuation; in ASCII, all but letters and digits are."""
+    """Return whether a character is punctuation; in ASCII, all but letters and digits are."""
     if letter.isascii():
         return not letter.isalnum()
     return unicodedata.category(letter).startswith('P')
@@ -136,7 +136,7 @@ class Layer(nn.Module):
         return self.narrow_norm(tokens + self.narrow(functional.gelu(self.wide(tokens))))
 
 
-class Encoder(nn.Module):
+class MiniLMEncoder(nn.Module):
     """BERT with six layers, mean pooling and normalisation."""
 
     def __init__(self, vocabulary_size: int) -> None:
@@ -199,13 +199,13 @@ class MiniLM:
         vocabulary = store.read_text('minilm-vocabulary').split('\n')
         self._pieces = WordPiece(vocabulary)
         weights = renamed(store.load_safetensors('minilm'))
-        self._encoder = Encoder(len(weights['words.weight']))
+        self._encoder = MiniLMEncoder(len(weights['words.weight']))
         self._encoder.load_state_dict(weights)
         self._encoder.eval().to(device)
         self._device = device
 
     def knows(self, text: str) -> bool:
-        """Tell whether the text consists of known pieces; all unknown ones get the same token."""
+        """Return whether all of the text is known; unknown pieces all get the same token."""
         return self._pieces.knows(text)
 
     @torch.inference_mode()

@@ -7,6 +7,7 @@ weights. Inside, everything is 1 x channels x keypoints.
 
 from itertools import pairwise
 import math
+from typing import NamedTuple
 
 import torch
 from torch import nn, Tensor
@@ -15,6 +16,15 @@ from torch.nn import functional
 WIDTH = 256  # of a descriptor, at the input and in each layer
 HEADS = 4
 LAYERS = 18  # self-attention and cross-attention in turn
+
+
+class ImageSide(NamedTuple):
+    """The keypoints of one image, as SuperGlue takes them."""
+
+    keypoints: Tensor  # N x 2
+    scores: Tensor  # N
+    descriptors: Tensor  # N x 256, weighted or not
+    size: tuple[int, int]  # width and height of the image
 
 
 class SuperGlue(nn.Module):
@@ -29,27 +39,17 @@ class SuperGlue(nn.Module):
         self.final_proj = nn.Conv1d(WIDTH, WIDTH, 1)
         self.bin_score = nn.Parameter(torch.ones(()))
 
-    def forward(
-        self,
-        keypoints0: Tensor,
-        scores0: Tensor,
-        descriptors0: Tensor,
-        size0: tuple[int, int],
-        keypoints1: Tensor,
-        scores1: Tensor,
-        descriptors1: Tensor,
-        size1: tuple[int, int],
-    ) -> Tensor:
+    def forward(self, side0: ImageSide, side1: ImageSide) -> Tensor:
         """Return the log assignment, (N + 1) x (M + 1).
 
-        Takes, for each image, the keypoints (N x 2), their scores (N), their descriptors
-        (N x 256, weighted or not) and the image's width and height. The last row and the last
-        column of the assignment are for keypoints without a partner.
+        Its last row and its last column are for keypoints without a partner.
         """
-        if not len(keypoints0) or not len(keypoints1):
-            return all_unmatched(descriptors0, descriptors1)
-        features0 = descriptors0.T[None] + self.kenc(keypoints0, scores0, size0)
-        features1 = descriptors1.T[None] + self.kenc(keypoints1, scores1, size1)
+        if not len(side0.keypoints) or not len(side1.keypoints):
+            return all_unmatched(side0.descriptors, side1.descriptors)
+        features0, features1 = (
+            side.descriptors.T[None] + self.kenc(side.keypoints, side.scores, side.size)
+            for side in (side0, side1)
+        )
         features0, features1 = self.gnn(features0, features1)
         # Scaled before the product, which would overflow in half precision otherwise.
         features0 = self.final_proj(features0)[0] / math.sqrt(WIDTH)

@@ -10,17 +10,17 @@ from torch.nn import functional
 
 CELL = 8  # stride of the network, in pixels
 NMS_RADIUS = 4  # pixels
+SCORE_THRESHOLD = 0.0005  # a pixel that scores less is not a keypoint
 BORDER = 4  # pixels along the image's edge that have no keypoints
 
 
 class SuperPoint(nn.Module):
     """Finds keypoints, best first, and their descriptors (256)."""
 
-    def __init__(self, max_keypoints: int, score_threshold: float = 0.0005) -> None:
+    def __init__(self, max_keypoints: int) -> None:
         """Create the network with random weights."""
         super().__init__()
         self.max_keypoints = max_keypoints
-        self.score_threshold = score_threshold
 
         self.conv1a = convolution(1, 64)
         self.conv1b = convolution(64, 64)
@@ -75,7 +75,7 @@ class SuperPoint(nn.Module):
         inner = only_peaks(scores)[BORDER:-BORDER, BORDER:-BORDER]
         count = min(self.max_keypoints, inner.numel())
         best, places = inner.flatten().topk(count)
-        good = best > self.score_threshold
+        good = best > SCORE_THRESHOLD
         best, places = best[good], places[good]
         # An image no wider than its borders has no keypoints, but must not divide by zero.
         width = max(inner.shape[1], 1)
@@ -108,7 +108,7 @@ def only_peaks(scores: Tensor, radius: int = NMS_RADIUS) -> Tensor:
     """Return the scores (H x W) with zeros where there is a better one nearby."""
     peaks = torch.zeros_like(scores)
     rest = scores
-    # A pixel may be worse than one that is no peak itself: it gets a chance once that one is
+    # A pixel may be worse than one that is not a peak itself: it gets a chance once that one is
     # suppressed. Three rounds miss hardly any.
     for _ in range(3):
         peaks = peaks.maximum(rest.masked_fill(rest < best_nearby(rest, radius), 0))
