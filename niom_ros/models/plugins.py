@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TYPE_CHECKING, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 import warnings
 
+from niom_ros.core.field_types import in_words
 from niom_ros.core.plugins import PluginError, REGISTRIES, Registry
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.models.store import ModelError, ModelStore
 from niom_ros.models.table import Model
-
-if TYPE_CHECKING:
-    import torch
 
 Part = TypeVar('Part')
 
@@ -30,26 +28,35 @@ class Plugin(Generic[Part]):
     name: str
     description: str  # in one line
     licence: str  # of the plug-in together with its models
-    load: Callable[..., Part]  # from settings, model store and device; see the subclasses
+    load: Callable[..., Part]  # from settings, model store and device; strategies: see there
     models: tuple[Model, ...] = ()  # that it loads from the store
     takes: tuple[str, ...] = ()  # settings that only it uses, such as detector_path
 
 
 def load_part(
-    registry: Registry,
-    plugin: Plugin[Part],
-    settings: Settings,
-    store: ModelStore,
-    device: torch.device,
+    registry: Registry, plugin: Plugin[Part], store: ModelStore, load: Callable[[ModelStore], Part]
 ) -> Part:
-    """Load the part that a plug-in offers, from a store that also has the plug-in's models."""
+    """Load the part that a plug-in offers; `load` gets a store that also has its models."""
     if problem := registry.problem_with_names(plugin.name):
         warnings.warn(problem, stacklevel=2)  # only a warning: the built-in part is used
     with registry.blaming(plugin.name):
-        part = plugin.load(settings, store.with_models(plugin.models), device)
+        part = load(store.with_models(plugin.models))
         if not isinstance(part, plugin.makes):
-            raise TypeError(f'load returned a {type(part).__name__} instead of {plugin.makes}')
+            wanted = in_words(plugin.makes)
+            raise TypeError(f'load returned a {type(part).__name__}, not {wanted}')
     return part
+
+
+def refuse_settings_of_others(
+    registry: Registry, plugin: Plugin[Part], settings: Settings, names: Iterable[str]
+) -> None:
+    """Refuse settings (all of them texts) that are given but not for this plug-in."""
+    for name in names:
+        if getattr(settings, name) and name not in plugin.takes:
+            raise SettingsError(
+                f"{registry.kind} '{plugin.name}' takes no {name}: leave it empty, or choose "
+                f'a {registry.kind} that takes it (niom plugins)'
+            )
 
 
 def with_models_of_plugins(store: ModelStore) -> tuple[ModelStore, list[str]]:

@@ -31,7 +31,7 @@ class UnknownModel(ModelError):
         known = list(known)
         close = difflib.get_close_matches(name, known, n=1)
         hint = f' (did you mean {close[0]}?)' if close else ''
-        super().__init__(f'there is no model {name!r}{hint}; known are: {", ".join(known)}')
+        super().__init__(f'there is no model {name!r}{hint}; known models: {", ".join(known)}')
 
 
 class ModelMissing(ModelError):
@@ -58,7 +58,7 @@ class ModelClash(ModelError):
     def __init__(self, model: Model, other: Model) -> None:
         super().__init__(
             f'{model.name} ({model.file}) of a plug-in is not the {other.name} ({other.file}) '
-            'that is known already: give the model of the plug-in another name and file'
+            'that is already known: give the model of the plug-in another name and file'
         )
 
 
@@ -76,7 +76,6 @@ class FetchFailed(ModelError):
     """Some models could not be fetched: one line for each."""
 
     def __init__(self, failures: dict[str, str]) -> None:
-        self.failures = failures
         super().__init__(
             '\n'.join(
                 f'{name} was not fetched: {reason}; to try again: niom models fetch {name}'

