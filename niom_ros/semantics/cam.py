@@ -41,6 +41,7 @@ def load_library(method: str) -> ModuleType:
 
 
 def library_cam(
+    *,
     method: str,
     network: torch.nn.Module,
     layer: torch.nn.Module,

@@ -6,7 +6,9 @@ import numpy as np
 import torch
 from torch.nn.functional import grid_sample
 
-FLAT = 1e-6  # a map that varies less than this, relative to its maximum, carries no information
+from niom_ros.core.boxes import Box
+
+MIN_VARIATION = 1e-6  # relative to its maximum; a map that varies less carries no information
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,12 @@ class Area:
     top: float
     right: float
     bottom: float
+
+    @classmethod
+    def of_box(cls, box: Box) -> 'Area':
+        """Return the rectangle that the pixels of a box cover."""
+        left, top = box.left - 0.5, box.top - 0.5
+        return cls(left, top, left + box.width, top + box.height)
 
     @property
     def width(self) -> float:
@@ -39,7 +47,7 @@ class Area:
         return Area(self.left + right, self.top + down, self.right + right, self.bottom + down)
 
     def contains(self, points: torch.Tensor) -> torch.Tensor:
-        """Tell for each point (N x 2) whether it lies in the rectangle."""
+        """Return for each point (N x 2) whether it lies in the rectangle."""
         x, y = points.unbind(-1)
         return (x >= self.left) & (x <= self.right) & (y >= self.top) & (y <= self.bottom)
 
@@ -136,7 +144,7 @@ class HeatMap:
     def _heat(self, points: torch.Tensor) -> torch.Tensor:
         """Return the heat at points of the image that the map was made from."""
         span = self.high - self.low
-        flat = span <= FLAT * self.high.clamp(min=FLAT)
+        flat = span <= MIN_VARIATION * self.high.clamp(min=MIN_VARIATION)
         heat = (self._values(points) - self.low) / torch.where(flat, 1.0, span)
         if self.gate is None:
             return torch.where(flat, 0.0, heat.clamp(0, 1))

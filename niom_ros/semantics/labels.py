@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from niom_ros.core.plugins import LABEL_EMBEDDERS
-from niom_ros.core.settings import Settings, SettingsError
-from niom_ros.models.plugins import load_part, Plugin
+from niom_ros.core.settings import Settings
+from niom_ros.models.plugins import load_part, Plugin, refuse_settings_of_others
 from niom_ros.models.store import ModelStore
 
 SAME_LABELS = 'same labels'  # the source if no embedding was needed
-MOST_KEPT = 10_000  # embeddings cached by a source
+MAX_KEPT = 10_000  # embeddings cached by an encoder
 
 PROMPT = 'a {}'
 """What is embedded for a label. The tables were made with it, and it suits MiniLM too."""
@@ -95,7 +95,7 @@ def spellings(label: str) -> list[str]:
 
 
 def same(labels: Sequence[str], others: Sequence[str]) -> np.ndarray:
-    """Tell which labels are the same except for their spelling (N x M, bool)."""
+    """Return which labels are the same except for their spelling (N x M, bool)."""
     words, other_words = list(map(spellings, labels)), list(map(spellings, others))
     result = np.zeros((len(words), len(other_words)), bool)
     for place in np.ndindex(result.shape):
@@ -105,7 +105,7 @@ def same(labels: Sequence[str], others: Sequence[str]) -> np.ndarray:
 
 
 def readable(labels: Sequence[str]) -> np.ndarray:
-    """Tell which plain labels can be compared: not empty, and all in Latin letters (N, bool).
+    """Return which plain labels can be compared: not empty, and all in Latin letters (N, bool).
 
     All encoders here know English. They split words in other scripts into letters, so that these
     seem similar: for MiniLM, the Russian words for table and chair have a similarity of 0.93.
@@ -118,7 +118,7 @@ def readable(labels: Sequence[str]) -> np.ndarray:
 
 
 @runtime_checkable
-class Encoder(Protocol):
+class LabelEncoder(Protocol):
     """Turns labels into vectors whose cosine says how similar the labels are.
 
     It must know all of COCO_LABELS.
@@ -127,20 +127,20 @@ class Encoder(Protocol):
     source: str
 
     def knows(self, label: str) -> bool:
-        """Tell whether a plain label can be embedded."""
+        """Return whether a plain label can be embedded."""
 
     def embed(self, labels: Sequence[str]) -> np.ndarray:
         """Return a vector for each plain label, all of them known."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelEmbedderPlugin(Plugin[Encoder]):
+class LabelEmbedderPlugin(Plugin[LabelEncoder]):
     """An encoder of labels."""
 
-    makes = Encoder
+    makes = LabelEncoder
 
     # For labels that the first encoder does not know
-    fallback: Callable[[Settings, ModelStore, torch.device], Encoder] | None = None
+    fallback: Callable[[Settings, ModelStore, torch.device], LabelEncoder] | None = None
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -150,14 +150,14 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
 
 
-class Source:
+class CentredEncoder:
     """An encoder with the mean of all labels subtracted, and a cache.
 
     All labels have much in common: they name things. In CLIP, car and dog are as similar (0.90) as
     cup and wine glass (0.89). With the mean of the COCO labels subtracted it is 0.16 and 0.40.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: LabelEncoder) -> None:
         """Compute the mean."""
         self.name = encoder.source
         self._encoder = encoder
@@ -167,7 +167,7 @@ class Source:
         self._kept = dict(zip(COCO_LABELS, everyday, strict=True))
 
     def knows(self, labels: Iterable[str]) -> bool:
-        """Tell whether all of these plain labels can be embedded."""
+        """Return whether all of these plain labels can be embedded."""
         return all(map(self._encoder.knows, labels))
 
     def embed(self, labels: Sequence[str]) -> np.ndarray:
@@ -180,7 +180,7 @@ class Source:
             found.update(zip(known, vectors, strict=True))
         self._kept.update(found)
         embeddings = np.stack([self._kept[label] for label in labels])
-        for oldest in list(self._kept)[: max(0, len(self._kept) - MOST_KEPT)]:
+        for oldest in list(self._kept)[: max(0, len(self._kept) - MAX_KEPT)]:
             del self._kept[oldest]
         return embeddings
 
@@ -194,18 +194,18 @@ class LabelEmbedder:
     def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
         """Load nothing yet; OpenAI's own weights need a clip_model that ends with -quickgelu."""
         plugin = LABEL_EMBEDDERS.load(settings.label_embedder, LabelEmbedderPlugin)
-        if settings.clip_path and 'clip_path' not in plugin.takes:
-            raise SettingsError(
-                f"clip_path is set, but label_embedder is '{plugin.name}': "
-                "set label_embedder to 'auto' or 'open_clip', or leave the path empty"
-            )
+        refuse_settings_of_others(LABEL_EMBEDDERS, plugin, settings, ['clip_path'])
         plugins = [plugin]
         if plugin.fallback is not None:
             plugins.append(replace(plugin, load=plugin.fallback))
-        self._loaders = [
-            partial(load_part, LABEL_EMBEDDERS, each, settings, store, device) for each in plugins
-        ]
-        self._sources: dict[int, Source] = {}
+
+        def load(each: LabelEmbedderPlugin) -> LabelEncoder:
+            return load_part(
+                LABEL_EMBEDDERS, each, store, lambda models: each.load(settings, models, device)
+            )
+
+        self._loaders = [partial(load, each) for each in plugins]
+        self._encoders: dict[int, CentredEncoder] = {}
         self._lock = threading.Lock()
 
     def prepare(self, labels: Iterable[str] = COCO_LABELS) -> str:
@@ -215,7 +215,7 @@ class LabelEmbedder:
         if not in_question.any():
             return SAME_LABELS
         with self._lock:
-            return self._source(compress(words, in_question)).name
+            return self._encoder_of(compress(words, in_question)).name
 
     def similarities(
         self, reference_labels: Sequence[str], image_labels: Sequence[str]
@@ -229,18 +229,18 @@ class LabelEmbedder:
             return LabelSimilarities(equal.astype(np.float32), SAME_LABELS)
         in_question = np.concatenate([undecided.any(axis=1), undecided.any(axis=0)])
         with self._lock:
-            source = self._source(compress([*rows, *columns], in_question))
-            vectors = source.embed([*rows, *columns])
+            encoder = self._encoder_of(compress([*rows, *columns], in_question))
+            vectors = encoder.embed([*rows, *columns])
         cosine = (vectors[: len(rows)] @ vectors[len(rows) :].T).clip(-1, 1)
-        return LabelSimilarities(np.where(undecided, cosine, equal), source.name)
+        return LabelSimilarities(np.where(undecided, cosine, equal), encoder.name)
 
-    def _source(self, labels: Iterable[str]) -> Source:
+    def _encoder_of(self, labels: Iterable[str]) -> CentredEncoder:
         first = self._loaded(0)
         if len(self._loaders) == 1 or first.knows(labels):
             return first
         return self._loaded(1)
 
-    def _loaded(self, number: int) -> Source:
-        if number not in self._sources:
-            self._sources[number] = Source(self._loaders[number]())
-        return self._sources[number]
+    def _loaded(self, number: int) -> CentredEncoder:
+        if number not in self._encoders:
+            self._encoders[number] = CentredEncoder(self._loaders[number]())
+        return self._encoders[number]

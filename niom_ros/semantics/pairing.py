@@ -11,6 +11,7 @@ import torch
 from niom_ros.core.settings import Pairing
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
+from niom_ros.semantics.scene import described_source
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,14 @@ class PairedObjects:
     """The pairs, and how they were found or why there are none."""
 
     pairs: tuple[ObjectPair, ...] = ()
-    how: str = 'none'
+    how: str = ''  # what was compared
+    why_none: str = ''  # why nothing could be compared
     decided: bool = False  # whether objects without a partner should be left out
+
+    @property
+    def description(self) -> str:
+        """Say how the pairs were found, or 'none: ' and why nothing could be compared."""
+        return described_source(self.how, self.why_none)
 
 
 def pair_objects(
@@ -44,7 +51,7 @@ def pair_objects(
         return PairedObjects()
     if not reference or not image:
         lacking = 'reference' if not reference else 'image'
-        return PairedObjects(how=f'none: no object in the {lacking}')
+        return PairedObjects(why_none=f'no object in the {lacking}')
     labels = visual = None
     compared = []
     if options.by in ('text', 'both') and all_labelled(reference) and all_labelled(image):
@@ -54,9 +61,11 @@ def pair_objects(
     if options.by in ('visual', 'both'):
         visual = visual_similarities(reference, image)
         if visual is not None:
-            compared.append('looks: features of the detector')
+            compared.append('appearance: features of the detector')
     if labels is None and visual is None:
-        return PairedObjects(how='none: an object without label, or looks that cannot be compared')
+        return PairedObjects(
+            why_none='an object has no label, or its appearance cannot be compared'
+        )
     similarity = np.mean([s for s in (labels, visual) if s is not None], axis=0)
     chosen = [
         ObjectPair(
@@ -70,12 +79,12 @@ def pair_objects(
     ]
     how = ', '.join(compared)
     if not chosen:
-        how += f'; nothing more alike than the floor of {options.floor:g}'
-    return PairedObjects(tuple(chosen), how, decided=True)
+        how += f'; no pair reaches pairing_floor ({options.floor:g})'
+    return PairedObjects(tuple(chosen), how=how, decided=True)
 
 
 def all_labelled(objects: Sequence[SeenObject]) -> bool:
-    """Tell whether every object has a label."""
+    """Return whether every object has a label."""
     return all(seen.label.strip() for seen in objects)
 
 

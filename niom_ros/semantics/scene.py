@@ -16,7 +16,7 @@ from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.saliency import saliency
 
-FINEST_MASK = 512  # cells on a side of the heat map of a mask
+MAX_MASK_CELLS = 512  # cells on a side of the heat map of a mask
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Scene:
 
     @property
     def source_is_known(self) -> bool:
-        """Tell whether a source was asked for objects."""
+        """Return whether a source was asked for objects."""
         return bool(self.known_from or self.why_none)
 
     @property
@@ -173,7 +173,7 @@ class SceneReader:
         if mask[top : top + height, left : left + width].all():
             return self._filled(label, area, mask)
         # Fine enough for keypoints, and still small for a scanned page.
-        rows, columns = (min(side, FINEST_MASK) for side in mask.shape)
+        rows, columns = (min(side, MAX_MASK_CELLS) for side in mask.shape)
         shares = cv2.resize(
             (mask != 0).astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA
         )

@@ -60,15 +60,7 @@ def load_yolov4_tiny(
     names = store.path('coco-labels').read_text().split('\n')
     labels = tuple(WORDS.get(name, name) for name in names if name)
     side = int(darknet.net['width'])
-    return YoloDetector(
-        name='yolov4-tiny',
-        network=DarknetYolo(darknet),
-        labels=labels,
-        side=side,
-        multiple=32,
-        options=options,
-        device=device,
-    )
+    return YoloDetector('yolov4-tiny', DarknetYolo(darknet), labels, side, options, device)
 
 
 def load(settings: Settings, store: ModelStore, device: torch.device) -> YoloDetector:

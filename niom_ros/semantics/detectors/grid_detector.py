@@ -15,10 +15,18 @@ from niom_ros.semantics.cam import CLOSED_FORM
 from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 from niom_ros.semantics.objects import SeenObject
 
-MOST_OBJECTS = 20
-FEWEST_SAMPLES = 4  # in each direction of a box
-MOST_SAMPLES = 1000  # times as many; the size of a box is unbounded
-SAME_OBJECT = 0.45  # boxes of one class that overlap more than this are one object
+
+@dataclass(frozen=True)
+class GridParameters:
+    """Which boxes are reported, and how finely features are averaged over them."""
+
+    max_objects: int = 20
+    nms_iou: float = 0.45  # boxes of one class that overlap more than this are one object
+    sample_step: int = 4  # samples in each direction of a box are a multiple
+    max_sample_steps: int = 1000  # the size of a box is unbounded
+
+
+DEFAULTS = GridParameters()
 
 
 @runtime_checkable
@@ -80,7 +88,7 @@ class Candidate:
     input_area: Area  # edges in pixels of the input, 0 at its left and upper edge
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Letterbox:
     """How an image is fitted into a network's input: scaled, then padded on all sides."""
 
@@ -101,17 +109,7 @@ class Letterbox:
         input_width, input_height = (
             -(-length // multiple) * multiple for length in (new_width, new_height)
         )
-        left, top = (input_width - new_width) // 2, (input_height - new_height) // 2
-        return cls(
-            image_width=width,
-            image_height=height,
-            width=new_width,
-            height=new_height,
-            left=left,
-            top=top,
-            input_width=input_width,
-            input_height=input_height,
-        )
+        return cls.centred((width, height), (new_width, new_height), (input_width, input_height))
 
     @classmethod
     def fit_exactly(
@@ -120,16 +118,22 @@ class Letterbox:
         """Scale and pad to an input whose size is fixed."""
         scale = min(input_width / width, input_height / height)
         new_width, new_height = (max(1, round(length * scale)) for length in (width, height))
-        left, top = (input_width - new_width) // 2, (input_height - new_height) // 2
+        return cls.centred((width, height), (new_width, new_height), (input_width, input_height))
+
+    @classmethod
+    def centred(
+        cls, image: tuple[int, int], scaled: tuple[int, int], network_input: tuple[int, int]
+    ) -> 'Letterbox':
+        """Put the scaled image in the middle of the input; sizes are widths and heights."""
         return cls(
-            image_width=width,
-            image_height=height,
-            width=new_width,
-            height=new_height,
-            left=left,
-            top=top,
-            input_width=input_width,
-            input_height=input_height,
+            image_width=image[0],
+            image_height=image[1],
+            width=scaled[0],
+            height=scaled[1],
+            left=(network_input[0] - scaled[0]) // 2,
+            top=(network_input[1] - scaled[1]) // 2,
+            input_width=network_input[0],
+            input_height=network_input[1],
         )
 
     def apply(self, image: np.ndarray) -> np.ndarray:
@@ -272,7 +276,7 @@ def distinct(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -
     left = torch.where(finite, scores, -torch.inf)
     sizes = (boxes[:, 2:] - boxes[:, :2]).prod(dim=1)
     kept: list[int] = []
-    while len(kept) < MOST_OBJECTS and len(left):
+    while len(kept) < DEFAULTS.max_objects and len(left):
         best = int(left.argmax())
         if left[best] == -torch.inf:
             break
@@ -280,7 +284,7 @@ def distinct(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -
         corners = torch.minimum(boxes[:, 2:], boxes[best, 2:])
         common = (corners - torch.maximum(boxes[:, :2], boxes[best, :2])).clamp(min=0).prod(dim=1)
         overlap = common / (sizes + sizes[best] - common)
-        left[(overlap > SAME_OBJECT) & (classes == classes[best])] = -torch.inf
+        left[(overlap > DEFAULTS.nms_iou) & (classes == classes[best])] = -torch.inf
         left[best] = -torch.inf
     return kept
 
@@ -307,7 +311,8 @@ def shares(start: float, end: float, length: int) -> torch.Tensor:
     As in torchvision.ops.roi_align: samples are spread evenly, about one for each cell, and
     interpolate between cells; those outside count as zero.
     """
-    count = FEWEST_SAMPLES * min(MOST_SAMPLES, max(1, math.ceil((end - start) / FEWEST_SAMPLES)))
+    steps = math.ceil((end - start) / DEFAULTS.sample_step)
+    count = DEFAULTS.sample_step * min(DEFAULTS.max_sample_steps, max(1, steps))
     places = start - 0.5 + (torch.arange(count) + 0.5) * (end - start) / count
     inside = (places >= -1) & (places <= length)
     distances = places.clamp(0, length - 1)[:, None] - torch.arange(length)

@@ -31,6 +31,7 @@ import numpy as np
 import torch
 
 from niom_ros.core.extras import needs_extra
+from niom_ros.core.faults import reason
 from niom_ros.core.settings import existing_file, Settings, SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.cam import CLOSED_FORM
@@ -46,13 +47,13 @@ from niom_ros.semantics.detectors.grid_detector import (
 from niom_ros.semantics.detectors.yolo import anchored_boxes, Anchors, FIRST_CLASS, squared_growth
 
 CAN_READ = (
-    'readable are YOLOs whose output is 1 x boxes x numbers or 1 x numbers x boxes with boxes '
-    'decoded to pixels, finished boxes (1 x boxes x 6), or raw heads with metadata '
+    'supported are YOLO models whose output is 1 x boxes x numbers or 1 x numbers x boxes with '
+    'boxes decoded to pixels, finished boxes (1 x boxes x 6), or raw heads with metadata '
     "'anchors' and 'box_formula'"
 )
 DTYPES = {'tensor(float)': np.float32, 'tensor(float16)': np.float16}
 STRIDES = (4, 8, 16, 32, 64, 128)  # of YOLOs, in pixels
-MOST_ANCHORS = 9
+MAX_ANCHORS = 9
 USUAL_SIDE = 640  # of the input, if neither its shape nor the metadata says
 # Different sizes that every stride divides, to tell which axis is which.
 TRIAL_WIDTH, TRIAL_HEIGHT = 640, 512
@@ -67,7 +68,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
-class Layout:
+class OutputLayout:
     """How to decode the outputs of a model. Subclasses decode them."""
 
     classes: int | None  # None: the outputs do not say
@@ -90,7 +91,7 @@ class OnnxYolo(GridDetector):
     def __init__(
         self,
         model: 'OnnxModel',
-        layout: Layout,
+        layout: OutputLayout,
         labels: tuple[str, ...],
         options: DetectorOptions,
         device: torch.device,
@@ -163,11 +164,11 @@ def read_labels(path: Path) -> tuple[str, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
             f'{path} cannot be read as labels ({error}): '
-            'set detector_labels to a text file in UTF-8 with one label a line'
+            'set detector_labels to a text file in UTF-8 with one label per line'
         ) from None
     if not text.strip():
         raise SettingsError(
-            f'{path} is empty: set detector_labels to a file with one label a line'
+            f'{path} is empty: set detector_labels to a file with one label per line'
         )
     return tuple(line.strip() for line in text.rstrip().split('\n'))
 
@@ -184,7 +185,7 @@ class OnnxModel:
         shown = ', '.join(f'{i.name} ({spelled(i.shape)}, {i.type})' for i in inputs)
         if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in DTYPES:
             raise Unreadable(
-                f'it takes {shown}: export it with one input 1 x 3 x height x width '
+                f'its input is {shown}: export it with one input 1 x 3 x height x width '
                 'of float32 or float16'
             )
         batch, channels, height, width = (
@@ -192,7 +193,7 @@ class OnnxModel:
         )
         if batch not in (1, None) or channels not in (3, None):
             raise Unreadable(
-                f'it takes {shown}: export it for one image of three colours, in the order '
+                f'its input is {shown}: export it for one image of three colours, in the order '
                 '1 x 3 x height x width'
             )
         self._input: str = inputs[0].name
@@ -216,7 +217,7 @@ class OnnxModel:
             f'{described.name} ({spelled(output.shape)})'
             for described, output in zip(self._session.get_outputs(), outputs, strict=True)
         )
-        description = f'it gives {shown} for an input of 1 x 3 x {height} x {width}'
+        description = f'its outputs are {shown} for an input of 1 x 3 x {height} x {width}'
         return Trial(
             metadata=self.metadata,
             outputs=outputs,
@@ -233,7 +234,7 @@ class OnnxModel:
             arrays = [np.asarray(output, np.float32) for output in outputs]
         except Exception as error:  # the only base class of onnxruntime's errors
             raise Unreadable(
-                f'it does not run on an input of {spelled(array.shape)} ({one_line(error)})'
+                f'it does not run on an input of {spelled(array.shape)} ({reason(error)})'
             ) from None
         return [torch.from_numpy(output).to(pixels.device) for output in arrays]
 
@@ -256,18 +257,13 @@ def open_session(path: Path, device: torch.device) -> Any:
         )
     except Exception as error:  # the only base class of onnxruntime's errors
         raise Unreadable(
-            f'onnxruntime cannot load it ({one_line(error)}): use a file in the ONNX format'
+            f'onnxruntime cannot load it ({reason(error)}): use a file in the ONNX format'
         ) from None
 
 
 def spelled(shape: Sequence[Any]) -> str:
     """Return a shape as text: 1 x 3 x 640 x 640."""
     return ' x '.join(map(str, shape)) or 'one number'
-
-
-def one_line(error: Exception) -> str:
-    """Return the message of an error without its line breaks."""
-    return ' '.join(str(error).split())
 
 
 def literal(metadata: Mapping[str, str], key: str) -> Any:
@@ -315,7 +311,7 @@ class Trial:
         return Unreadable(f'{self.description}{why}; {CAN_READ}')
 
 
-def recognise(trial: Trial, known: Sequence[int]) -> Layout:
+def recognise(trial: Trial, known: Sequence[int]) -> OutputLayout:
     """Find out how to decode a model; `known` are class counts, the most reliable first."""
     task = trial.metadata.get('task', 'detect')
     if task not in ('detect', 'segment'):
@@ -335,10 +331,10 @@ def recognise(trial: Trial, known: Sequence[int]) -> Layout:
     heights = {-(-trial.height // stride) for stride in STRIDES}
     if len(heads) == len(outputs) and heights.issuperset(head.shape[2] for head in heads):
         return RawHeads.of_metadata(trial)
-    raise trial.unreadable(', which no YOLO gives')
+    raise trial.unreadable(', which is not a YOLO output')
 
 
-def recognise_rows(trial: Trial, index: int, masks: int, known: Sequence[int]) -> Layout:
+def recognise_rows(trial: Trial, index: int, masks: int, known: Sequence[int]) -> OutputLayout:
     """Find out how to decode an output with three axes."""
     output = trial.outputs[index][0]
     found = [
@@ -411,7 +407,7 @@ class Grids:
         sizes = [self.anchors * h * w for h, w in shapes]
         if len(rows) != sum(sizes):
             raise Unreadable(
-                f'it gives {len(rows)} boxes instead of {sum(sizes)} for an input of '
+                f'it outputs {len(rows)} boxes instead of {sum(sizes)} for an input of '
                 f'{width} x {height} pixels: export it with an input of fixed size'
             )
         parts = zip(rows.split(sizes), shapes, strict=True)
@@ -448,7 +444,7 @@ def possible_grids(rows: int, width: int, height: int) -> Iterator[Grids]:
         strides = STRIDES[first:last]
         cells = sum(h * w for h, w in Grids(strides, 1, False).shapes(width, height))
         anchors, rest = divmod(rows, cells)
-        if rest or not 1 <= anchors <= MOST_ANCHORS:
+        if rest or not 1 <= anchors <= MAX_ANCHORS:
             continue
         for ordered in dict.fromkeys((strides, strides[::-1])):
             yield Grids(ordered, anchors, anchors_last=False)
@@ -457,7 +453,7 @@ def possible_grids(rows: int, width: int, height: int) -> Iterator[Grids]:
 
 
 @dataclass(frozen=True)
-class DecodedRows(Layout):
+class DecodedRows(OutputLayout):
     """Decoded boxes and scores, reshaped to their grids."""
 
     classes: int
@@ -489,7 +485,7 @@ class DecodedRows(Layout):
 
 
 @dataclass(frozen=True)
-class FinishedBoxes(Layout):
+class FinishedBoxes(OutputLayout):
     """Boxes with a score and a class index; each is treated as a grid of one cell."""
 
     output: int
@@ -506,7 +502,7 @@ class FinishedBoxes(Layout):
         classes = self.classes or UNNAMED_CLASSES
         if len(rows) and labels.max() >= classes:
             raise Unreadable(
-                f'it tells of class {int(labels.max())}, but there are {classes} labels, counted '
+                f'it reports class {int(labels.max())}, but there are {classes} labels, counted '
                 'from 0: set detector_labels to a text file with one line for each class'
             )
         scores = rows.new_zeros(len(rows), classes, 1, 1)
@@ -531,7 +527,7 @@ def checked(layout: FinishedBoxes, trial: Trial) -> FinishedBoxes:
 
 
 @dataclass(frozen=True)
-class RawHeads(Layout):
+class RawHeads(OutputLayout):
     """The raw outputs of the last convolutions, to be decoded with anchors."""
 
     anchors: tuple[Anchors, ...]  # for each output
@@ -545,13 +541,13 @@ class RawHeads(Layout):
         formula = trial.metadata.get('box_formula')
         if not isinstance(lists, list | tuple) or formula not in ('darknet', 'yolov5'):
             raise trial.unreadable(
-                ': these look like raw heads, and it takes anchors to make boxes of them, which '
-                'are not in the file: export it with decoded boxes (YOLOv7: export.py --grid)'
+                ': these look like raw heads; their boxes need anchors, which the file does not '
+                'contain: export it with decoded boxes (YOLOv7: export.py --grid)'
             )
         anchors = [flat_numbers(part) for part in lists]
         counts = set(map(classes_of_head, trial.outputs, anchors))
         if len(anchors) != len(trial.outputs) or len(counts) != 1 or 0 in counts:
-            raise trial.unreadable(f', which does not go with its anchors {lists}')
+            raise trial.unreadable(f', which do not match its anchors {lists}')
         squared = formula == 'yolov5'
         scale = flat_numbers(literal(trial.metadata, 'scale_x_y')) or [1.0]
         pairs = tuple(tuple(zip(sides[::2], sides[1::2], strict=True)) for sides in anchors)

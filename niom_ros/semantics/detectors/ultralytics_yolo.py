@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from niom_ros.core.faults import reason
 from niom_ros.core.settings import existing_file, Settings, SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import (
@@ -38,7 +39,7 @@ QUIET = {
     'ULTRALYTICS_SAFE_LOAD': 'true',  # weights and known layers, no other code from the file
 }
 """Set before ultralytics is imported, unless the user has set them."""
-READABLE = "use one for 'detect' or 'segment' of YOLOv8, YOLO11 or their like"
+READABLE = "use one for 'detect' or 'segment' of YOLOv8, YOLO11 or similar"
 
 
 @dataclass(frozen=True)
@@ -183,10 +184,10 @@ def load_model(path: Path, content: bytes) -> Any:
         try:
             model = YOLO(str(copy)).model
         except Exception as error:  # of any kind: the file may hold anything
-            reason = ' '.join(str(error).split()).replace(str(copy), path.name)
+            why = reason(error).replace(str(copy), path.name)
             raise SettingsError(
-                f'ultralytics cannot load {path} ({reason}): {READABLE}; if it has layers of your '
-                'own and you trust it, set ULTRALYTICS_SAFE_LOAD=false in the environment'
+                f'ultralytics cannot load {path} ({why}): {READABLE}; if it has custom '
+                'layers and you trust it, set ULTRALYTICS_SAFE_LOAD=false in the environment'
             ) from None
     if not isinstance(model, nn.Module):
         raise SettingsError(f'ultralytics finds no network in {path}: {READABLE}')
@@ -197,8 +198,8 @@ def load_model(path: Path, content: bytes) -> Any:
 def plain_copy(content: bytes) -> Iterator[Path]:
     """Write a private temporary file with this content and a plain name.
 
-    Ultralytics replaces some names, such as yolov5s.pt by yolov5su.pt, drops apostrophes, and then
-    downloads what it does not find.
+    Ultralytics replaces some names, such as yolov5s.pt with yolov5su.pt, drops apostrophes, and
+    then downloads what it does not find.
     """
     with TemporaryDirectory(prefix='niom') as folder:
         copy = Path(folder) / 'model.pt'
@@ -222,7 +223,7 @@ def detection_head(model: Any, path: Path) -> Any:
     if not last or not all(
         isinstance(layer, nn.Conv2d) and layer.out_channels == head.nc for layer in last
     ):
-        raise SettingsError(f'{path} has a head of kind {type(head).__name__}: {READABLE}')
+        raise SettingsError(f'{path} has an unsupported head, {type(head).__name__}: {READABLE}')
     if getattr(head, 'end2end', False):
         # These models were trained for both; the outputs without grids only avoid NMS.
         head.end2end = False

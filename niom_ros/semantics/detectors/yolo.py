@@ -17,6 +17,7 @@ from niom_ros.semantics.detectors.grid_detector import (
     NetworkOutput,
 )
 
+COARSEST_STRIDE = 32  # pixels of the input; divides its sides
 FIRST_CLASS = 5  # channel of an anchor; those before are x, y, width, height and objectness
 
 
@@ -95,6 +96,7 @@ class TorchDetector(GridDetector):
 
     def __init__(
         self,
+        *,
         name: str,
         network: nn.Module,
         labels: tuple[str, ...],
@@ -133,13 +135,13 @@ class TorchDetector(GridDetector):
         layer, channel = self.score_of(candidate)
         rows, columns = output.levels[candidate.level].scores.shape[-2:]
         return library_cam(
-            self.options.cam,
-            self.network,
-            layer,
-            candidate.level,
-            channel,
-            pixels,
-            cells_of(candidate.input_area, rows, columns, pixels.shape[-2:]),
+            method=self.options.cam,
+            network=self.network,
+            layer=layer,
+            level=candidate.level,
+            channel=channel,
+            pixels=pixels,
+            cells=cells_of(candidate.input_area, rows, columns, pixels.shape[-2:]),
         )
 
 
@@ -161,6 +163,26 @@ class YoloDetector(TorchDetector):
     """A YOLO with anchors."""
 
     network: YoloNetwork
+
+    def __init__(
+        self,
+        name: str,
+        network: YoloNetwork,
+        labels: tuple[str, ...],
+        side: int,
+        options: DetectorOptions,
+        device: torch.device,
+    ) -> None:
+        """Use a network; `side` is the longer side of its input."""
+        super().__init__(
+            name=name,
+            network=network,
+            labels=labels,
+            side=side,
+            multiple=COARSEST_STRIDE,
+            options=options,
+            device=device,
+        )
 
     def run_network(self, pixels: torch.Tensor) -> NetworkOutput:
         """Run the network on its input (1 x 3 x H x W, RGB, 0 to 1)."""

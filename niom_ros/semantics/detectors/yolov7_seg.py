@@ -27,15 +27,18 @@ from niom_ros.semantics.detectors.yolo import (
 Plan = dict[str, Any]
 
 INPUT = -1  # index of the input, as if it were a layer
+SIDE = 640  # pixels of the longer side of the input
 
 
 class Conv(nn.Module):
     """A convolution with its normalisation and activation."""
 
-    def __init__(self, before: int, after: int, size: int = 1, stride: int = 1) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, size: int = 1, stride: int = 1
+    ) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(before, after, size, stride, size // 2, bias=False)
-        self.bn = nn.BatchNorm2d(after, eps=1e-3)
+        self.conv = nn.Conv2d(in_channels, out_channels, size, stride, size // 2, bias=False)
+        self.bn = nn.BatchNorm2d(out_channels, eps=1e-3)
         self.act = nn.SiLU(inplace=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -55,16 +58,16 @@ class Concat(nn.Module):
 class Pyramid(nn.Module):
     """SPPCSPC: spatial pyramid pooling in one of two paths."""
 
-    def __init__(self, before: int, after: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.cv1 = Conv(before, after)
-        self.cv2 = Conv(before, after)
-        self.cv3 = Conv(after, after, 3)
-        self.cv4 = Conv(after, after)
+        self.cv1 = Conv(in_channels, out_channels)
+        self.cv2 = Conv(in_channels, out_channels)
+        self.cv3 = Conv(out_channels, out_channels, 3)
+        self.cv4 = Conv(out_channels, out_channels)
         self.m = nn.ModuleList(nn.MaxPool2d(size, 1, size // 2) for size in (5, 9, 13))
-        self.cv5 = Conv(4 * after, after)
-        self.cv6 = Conv(after, after, 3)
-        self.cv7 = Conv(2 * after, after)
+        self.cv5 = Conv(4 * out_channels, out_channels)
+        self.cv6 = Conv(out_channels, out_channels, 3)
+        self.cv7 = Conv(2 * out_channels, out_channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the features of both paths, combined."""
@@ -75,12 +78,12 @@ class Pyramid(nn.Module):
         return features
 
 
-class Ends(nn.Module):
+class Heads(nn.Module):
     """The last layer: a 1x1 convolution for each level."""
 
-    def __init__(self, befores: list[int], after: int) -> None:
+    def __init__(self, in_channels: list[int], out_channels: int) -> None:
         super().__init__()
-        self.m = nn.ModuleList(nn.Conv2d(before, after, 1) for before in befores)
+        self.m = nn.ModuleList(nn.Conv2d(count, out_channels, 1) for count in in_channels)
 
     def forward(self, *levels: torch.Tensor) -> list[torch.Tensor]:
         """Return the raw output for each level."""
@@ -108,9 +111,9 @@ class YoloV7(YoloNetwork):
 
         anchors = [list(zip(sides[::2], sides[1::2], strict=True)) for sides in plan['anchors']]
         classes = int(plan['nc'])
-        after = len(anchors[0]) * (FIRST_CLASS + classes + masks)
-        ends: Any = Ends([channels[n] for n in levels], after)
-        self.model.append(ends)
+        out_channels = len(anchors[0]) * (FIRST_CLASS + classes + masks)
+        last: Any = Heads([channels[n] for n in levels], out_channels)
+        self.model.append(last)
         self.sources.append(levels)
         self.heads = [
             YoloHead(
@@ -121,7 +124,7 @@ class YoloV7(YoloNetwork):
                 stretch=2.0,
                 growth=squared_growth,
             )
-            for n, m, pairs in zip(levels, ends.m, anchors, strict=True)
+            for n, m, pairs in zip(levels, last.m, anchors, strict=True)
         ]
         self._last_use = {n: index for index, used in enumerate(self.sources) for n in used}
 
@@ -150,21 +153,21 @@ class YoloV7(YoloNetwork):
         self.load_state_dict(needed)
 
 
-def layer_of(kind: str, numbers: list[Any], befores: list[int]) -> tuple[nn.Module, int]:
-    """Return a layer, and its number of output channels."""
-    before = befores[0]
+def layer_of(kind: str, numbers: list[Any], of_sources: list[int]) -> tuple[nn.Module, int]:
+    """Return a layer for sources with these channels, and its number of output channels."""
+    in_channels = of_sources[0]
     if kind == 'Conv':
-        after, size, stride = numbers
-        return Conv(before, after, size, stride), after
+        out_channels, size, stride = numbers
+        return Conv(in_channels, out_channels, size, stride), out_channels
     if kind == 'Concat':
-        return Concat(), sum(befores)
+        return Concat(), sum(of_sources)
     if kind == 'MP':
-        return nn.MaxPool2d(2), before
+        return nn.MaxPool2d(2), in_channels
     if kind == 'nn.Upsample':
-        return nn.Upsample(scale_factor=numbers[1], mode='nearest'), before
+        return nn.Upsample(scale_factor=numbers[1], mode='nearest'), in_channels
     if kind == 'SPPCSPC':
-        return Pyramid(before, numbers[0]), numbers[0]
-    raise ValueError(f'a layer of kind {kind} is not known')
+        return Pyramid(in_channels, numbers[0]), numbers[0]
+    raise ValueError(f'unknown layer type {kind}')
 
 
 def load_yolov7_seg(
@@ -175,15 +178,7 @@ def load_yolov7_seg(
     network = YoloV7(saved.yaml)
     network.load_weights(tensors_of(saved))
     labels = tuple(saved.names.values())
-    return YoloDetector(
-        name='yolov7-seg',
-        network=network,
-        labels=labels,
-        side=640,
-        multiple=32,
-        options=options,
-        device=device,
-    )
+    return YoloDetector('yolov7-seg', network, labels, SIDE, options, device)
 
 
 def load(settings: Settings, store: ModelStore, device: torch.device) -> YoloDetector:
@@ -193,7 +188,7 @@ def load(settings: Settings, store: ModelStore, device: torch.device) -> YoloDet
 
 PLUGIN = DetectorPlugin(
     name='yolov7-seg',
-    description='YOLOv7: slower and surer than YOLOv4-tiny, the same 80 classes',
+    description='YOLOv7: slower and more accurate than YOLOv4-tiny, the same 80 classes',
     licence='GPL-3.0',
     load=load,
     models=models_named('yolov7-seg'),

@@ -5,10 +5,10 @@ import torch
 from niom_ros.core.settings import Settings
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.embedders import open_clip, tables
-from niom_ros.semantics.labels import Encoder, LabelEmbedderPlugin
+from niom_ros.semantics.labels import LabelEmbedderPlugin, LabelEncoder
 
 
-def load(settings: Settings, store: ModelStore, device: torch.device) -> Encoder:
+def load(settings: Settings, store: ModelStore, device: torch.device) -> LabelEncoder:
     """Load what the settings name."""
     chosen = open_clip if settings.clip_path else tables
     return chosen.PLUGIN.load(settings, store, device)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from niom_ros.core.extras import needs_extra
+from niom_ros.core.faults import first_line
 from niom_ros.core.settings import Settings, SettingsError
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.labels import LabelEmbedderPlugin, PROMPT
@@ -53,7 +54,7 @@ class OpenClip:
         self._device = device
 
     def knows(self, label: str) -> bool:
-        """Tell that any text can be embedded."""
+        """Return True: any text can be embedded."""
         return True
 
     @torch.inference_mode()
@@ -78,13 +79,8 @@ def refuse_model(name: str) -> None:
     if 'hf_model_name' in text or 'hf_tokenizer_name' in text or 'siglip' in name.lower():
         raise SettingsError(
             f'clip_model {name} reads words with files that open_clip would download: '
-            'use one with the tokenizer of CLIP itself, like ViT-B-32'
+            "use one with CLIP's own tokenizer, such as ViT-B-32"
         )
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error, shortened."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def load(settings: Settings, store: ModelStore, device: torch.device) -> OpenClip:

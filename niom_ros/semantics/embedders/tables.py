@@ -57,7 +57,7 @@ class ClipTable:
             for (name, *_), row in zip(names, rows, strict=True):
                 self._rows.setdefault(compact(name), row)
         main_names = list(self._rows.items())
-        # Only now, because a name of a row of its own is better than a synonym of another.
+        # Only now, because a name that has its own row is better than a synonym of another.
         for names, rows in tables:
             for (_, *others), row in zip(names, rows, strict=True):
                 for other in others:
@@ -82,7 +82,7 @@ class ClipTable:
         return marked[:, None] * (np.mean(excess, axis=0) if excess else np.zeros(rows.shape[1]))
 
     def knows(self, label: str) -> bool:
-        """Tell whether the table has a label or its singular."""
+        """Return whether the table has a label or its singular."""
         return any(word in self._rows for word in spellings(label))
 
     def embed(self, labels: Sequence[str]) -> np.ndarray:
@@ -125,7 +125,7 @@ class MiniLMLabels:
         self._network = MiniLM(store, device)
 
     def knows(self, label: str) -> bool:
-        """Tell whether all of a label is in the vocabulary; unknown words are all alike."""
+        """Return whether all of a label is in the vocabulary; unknown words are all alike."""
         return self._network.knows(label)
 
     def embed(self, labels: Sequence[str]) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Which part of one object corresponds to which part of another of its kind."""

@@ -1,0 +1,225 @@
+"""The field from the parts of a reference to those of an image, and points carried by it.
+
+Every pair of cells is as likely as its features are similar, if it is among the best for both of
+its cells, if its neighbours move alike, and if many others move like it (Hough votes).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from niom_ros.semantics.correspondence.features import (
+    Backbone,
+    descriptors,
+    PartFeatures,
+    rounded,
+)
+from niom_ros.semantics.correspondence.region import Filter, filters_of, find_region, grown
+from niom_ros.semantics.heat_maps import Area
+
+
+@dataclass(frozen=True)
+class FieldParameters:
+    """How fine the field is, and how it is regularised."""
+
+    cells: int = 24  # of the field, on each side
+    object_side: int = 320  # pixels at which the networks see the object
+    margin: float = 1.4  # side of a reference relative to that of the object in it
+    growth: float = 1.15  # of the region, so that no part is cut off
+    temperature: float = 0.04  # of the likelihoods, in cosines
+    agreement: float = 1.0  # cells, how far neighbours count that move alike
+    vote_blur: float = 1.0  # cells
+    prior: float = 0.25  # of the window, how far parts may be from the same place
+    peak: int = 2  # cells around the best one, over which places are averaged
+    near: float = 0.1  # of the window: a place is certain if all likelihood is this near to it
+
+
+DEFAULTS = FieldParameters()
+
+
+@dataclass(frozen=True)
+class PartReference:
+    """A reference, as the networks see its parts; computed once."""
+
+    area: Area  # in its picture
+    filters: tuple[Filter, ...]
+    cells: tuple[Tensor, ...]  # descriptors, of each network
+
+
+@dataclass(frozen=True)
+class CarriedPoints:
+    """Where points of a reference are in an image."""
+
+    places: np.ndarray  # N x 2, pixels
+    certainty: np.ndarray  # N, share of the likelihood near each place
+
+
+@dataclass(frozen=True, eq=False)
+class PartField:
+    """How likely each part of a reference is at each place of an image."""
+
+    reference_area: Area
+    image_area: Area  # in which the parts were looked for
+    likelihood: Tensor  # rows x columns of the reference x rows x columns of the region
+
+    def carry(self, points: np.ndarray) -> CarriedPoints:
+        """Return where points of the reference (N x 2, pixels) are in the image."""
+        maps = sampled(self.likelihood, relative(points, self.reference_area))
+        found = peaks(maps)
+        area = self.image_area
+        places = found.numpy() * (area.width, area.height) + (area.left, area.top)
+        return CarriedPoints(places, certainty_of(maps, found).numpy())
+
+
+def prepare_parts(features: PartFeatures, image: np.ndarray, area: Area) -> PartReference:
+    """Run the networks on a reference: the area of an RGB image that shows an object."""
+    side = max(area.width, area.height) / DEFAULTS.margin
+    return PartReference(
+        area, filters_of(features.coarse, image, area), cells_of(features.both, image, area, side)
+    )
+
+
+def find_parts(
+    features: PartFeatures,
+    reference: PartReference,
+    image: np.ndarray,
+    area: Area | None = None,
+) -> PartField:
+    """Find the parts of a reference in an RGB image, or in an area of it that is known."""
+    if area is None:
+        region = find_region(features.coarse, reference.filters, image)
+        area = grown(region.area, DEFAULTS.growth)
+    side = max(area.width, area.height) / DEFAULTS.margin
+    there = cells_of(features.both, image, area, side)
+    similarities = [
+        first.flatten(1).T @ second.flatten(1)
+        for first, second in zip(reference.cells, there, strict=True)
+    ]
+    cosine = torch.stack(similarities).mean(0).cpu()
+    return PartField(reference.area, area, regularised(cosine))
+
+
+def cells_of(
+    backbones: Sequence[Backbone], image: np.ndarray, area: Area, object_side: float
+) -> tuple[Tensor, ...]:
+    """Return the descriptors of the cells of an area, of each network."""
+    scale = DEFAULTS.object_side / object_side
+    size = rounded(area.height * scale), rounded(area.width * scale)
+    cells = DEFAULTS.cells, DEFAULTS.cells
+    return tuple(descriptors(each.see(image, area, size), cells) for each in backbones)
+
+
+# Regularisation
+
+
+def regularised(cosine: Tensor) -> Tensor:
+    """Return likelihoods (rows x columns x rows x columns) from cosines (cells x cells)."""
+    side = DEFAULTS.cells
+    # A pair counts if it is among the best for the reference's cell and for the image's.
+    weights = ((cosine.clamp(min=0) - cosine.max()) / DEFAULTS.temperature).exp()
+    both = weights / weights.sum(1, keepdim=True) * weights / weights.sum(0, keepdim=True)
+    likelihood = both.sqrt().view(side, side, side, side)
+    for axis in (0, 1):
+        likelihood = blurred_along_displacement(likelihood, axis, DEFAULTS.agreement)
+    likelihood = likelihood * votes(likelihood)
+    places = (torch.arange(side) + 0.5) / side
+    near = torch.exp(-((places[:, None] - places) ** 2) / 2 / DEFAULTS.prior**2)
+    return likelihood * near[:, None, :, None] * near[None, :, None, :]
+
+
+def gaussian(sigma: float) -> Tensor:
+    """Return the weights of a Gaussian blur, an odd number of them."""
+    reach = max(1, math.ceil(2.5 * sigma))
+    weights = torch.exp(-(torch.arange(-reach, reach + 1.0) ** 2) / 2 / sigma**2)
+    return weights / weights.sum()
+
+
+def blurred_along_displacement(likelihood: Tensor, axis: int, sigma: float) -> Tensor:
+    """Average over neighbouring cells of the reference that have the same displacement."""
+    weights = gaussian(sigma)
+    reach, size = len(weights) // 2, likelihood.shape[axis]
+    result = torch.zeros_like(likelihood)
+    for step, weight in zip(range(-reach, reach + 1), weights.tolist(), strict=True):
+        count = size - abs(step)
+        shifted = likelihood.narrow(axis, max(step, 0), count)
+        shifted = shifted.narrow(axis + 2, max(step, 0), count)
+        target = result.narrow(axis, max(-step, 0), count)
+        target.narrow(axis + 2, max(-step, 0), count).add_(shifted, alpha=weight)
+    return result
+
+
+def votes(likelihood: Tensor) -> Tensor:
+    """Return for each pair how much likelihood moves like it."""
+    side = likelihood.shape[0]
+    histogram = torch.zeros(2 * side - 1, 2 * side - 1)
+    # The displacements of a cell of the reference are a window of the histogram.
+    windows = [
+        (
+            row,
+            column,
+            slice(side - 1 - row, 2 * side - 1 - row),
+            slice(side - 1 - column, 2 * side - 1 - column),
+        )
+        for row in range(side)
+        for column in range(side)
+    ]
+    for row, column, down, across in windows:
+        histogram[down, across] += likelihood[row, column]
+    weights = gaussian(DEFAULTS.vote_blur)
+    reach = len(weights) // 2
+    blurred = functional.conv2d(
+        histogram[None, None], weights[None, None, :, None], padding=(reach, 0)
+    )
+    blurred = functional.conv2d(blurred, weights[None, None, None], padding=(0, reach))[0, 0]
+    result = torch.empty_like(likelihood)
+    for row, column, down, across in windows:
+        result[row, column] = blurred[down, across]
+    return result
+
+
+# Points
+
+
+def relative(points: np.ndarray, area: Area) -> Tensor:
+    """Return pixels (N x 2) relative to an area: 0 to 1 inside."""
+    start, size = np.array([area.left, area.top]), np.array([area.width, area.height])
+    return torch.from_numpy(((np.asarray(points, np.float64) - start) / size).astype(np.float32))
+
+
+def sampled(likelihood: Tensor, places: Tensor) -> Tensor:
+    """Return the likelihoods (N x rows x columns) of relative places in the reference."""
+    side = likelihood.shape[0]
+    cells = (places * side - 0.5).clamp(0, side - 1.001)
+    column, row = cells.floor().long().unbind(1)
+    right, down = (cells - cells.floor()).unbind(1)
+    right, down = right[:, None, None], down[:, None, None]
+    above = (1 - right) * likelihood[row, column] + right * likelihood[row, column + 1]
+    below = (1 - right) * likelihood[row + 1, column] + right * likelihood[row + 1, column + 1]
+    return (1 - down) * above + down * below
+
+
+def peaks(maps: Tensor) -> Tensor:
+    """Return the places (N x 2, 0 to 1) of the maxima, between cells."""
+    side = maps.shape[-1]
+    best = maps.flatten(1).argmax(1)
+    row, column = (best // side)[:, None], (best % side)[:, None]
+    cells = torch.arange(side)
+    rows, columns = (cells - row).abs() <= DEFAULTS.peak, (cells - column).abs() <= DEFAULTS.peak
+    close = maps * rows[:, :, None] * columns[:, None, :]
+    close = close / close.sum((1, 2), keepdim=True).clamp(min=1e-30)
+    centres = (cells + 0.5) / side
+    return torch.stack([(close.sum(1) * centres).sum(1), (close.sum(2) * centres).sum(1)], 1)
+
+
+def certainty_of(maps: Tensor, places: Tensor) -> Tensor:
+    """Return the share of the likelihood that is near each place."""
+    centres = (torch.arange(maps.shape[-1]) + 0.5) / maps.shape[-1]
+    x, y = places[:, 0, None, None], places[:, 1, None, None]
+    squared = (centres[None, None] - x) ** 2 + (centres[None, :, None] - y) ** 2
+    total = maps.sum((1, 2)).clamp(min=1e-30)
+    return (maps * (squared < DEFAULTS.near**2)).sum((1, 2)) / total
