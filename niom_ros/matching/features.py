@@ -13,7 +13,7 @@ from niom_ros.models.plugins import load_part, Plugin
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.lightglue import Architecture
 
-SMALLEST_SIDE = 32  # pixels; below this the networks' coarsest layer has no cell left
+MIN_SIDE = 32  # pixels; below this the networks' coarsest layer has no cell left
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,9 @@ class Extractor:
         self._max_side = settings.max_image_side
         plugin = extractor_plugin(settings.extractor)
         self.weight_range = plugin.weight_range  # suits its descriptors
-        self._network = load_part(EXTRACTORS, plugin, settings, store, device)
+        self._network = load_part(
+            EXTRACTORS, plugin, store, lambda models: plugin.load(settings, models, device)
+        )
 
     def shrunk_size(self, width: int, height: int) -> tuple[int, int]:
         """Return the width and height at which the network sees an image of this size."""
@@ -112,7 +114,7 @@ class Extractor:
         """Return the features of an RGB image (height x width x 3, uint8)."""
         height, width = image.shape[:2]
         small_width, small_height = self.shrunk_size(width, height)
-        if min(small_width, small_height) < SMALLEST_SIDE:
+        if min(small_width, small_height) < MIN_SIDE:
             nothing = torch.empty(0, 2, device=self._device)
             return Features(
                 keypoints=nothing,

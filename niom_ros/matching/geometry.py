@@ -16,7 +16,7 @@ from niom_ros.matching.correspondences import Correspondences
 
 MIN_FOR_DEVIATION = 9  # inliers: their 18 coordinates are over twice the 8 unknowns
 LOST = 1e6  # pixels; deviation of a corner that could be anywhere
-SUREST_REFUSAL = 0.49  # highest confidence of a refused match: OK begins at one half
+MAX_REFUSED_CONFIDENCE = 0.49  # highest confidence of a refused match: OK begins at one half
 
 
 class Status(IntEnum):
@@ -119,7 +119,7 @@ def judge(
         Status.LOW_CONFIDENCE,
         f'{message}; {doubt}',
         inliers,
-        confidence=min(confidence, SUREST_REFUSAL),
+        confidence=min(confidence, MAX_REFUSED_CONFIDENCE),
         checks=checks,
     )
 
@@ -162,7 +162,7 @@ def fit_homography(
 
 
 def in_front(homography: np.ndarray, reference_box: Box) -> bool:
-    """Tell whether all of the reference lies in front of the camera."""
+    """Return whether all of the reference lies in front of the camera."""
     depths = np.column_stack([reference_box.corners(), np.ones(4)]) @ homography[2]
     # A homography and its negative are the same, so only a change of sign counts.
     return bool((depths > 0).all() or (depths < 0).all())
@@ -227,7 +227,10 @@ def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> st
     if not limits.min_area_ratio <= checks.area_ratio <= limits.max_area_ratio:
         return f'the match would make the reference {checks.area_ratio:.2g} times the image'
     if checks.stretch > limits.max_stretch:
-        return f'the match would stretch the reference {checks.stretch:.0f} times in one way'
+        return (
+            f'the match would stretch the reference {checks.stretch:.0f} times as much in one '
+            'direction as in the other'
+        )
     if checks.perspective > limits.max_perspective:
         return (
             f'the match would show one corner of the reference {checks.perspective:.0f} times '

@@ -64,14 +64,13 @@ class ImageAnalysis:
     """One RGB image and what the networks see in it. Safe to use from several threads."""
 
     def __init__(
-        self, image: np.ndarray, perception: Perception, most_keypoints: int | None = None
+        self, image: np.ndarray, perception: Perception, max_keypoints: int | None = None
     ) -> None:
-        """Match at most `most_keypoints`; None: all that the extractor finds."""
+        """Use at most `max_keypoints`; None: all that the extractor finds."""
         self.image = image
-        self.most_keypoints = most_keypoints
+        self.max_keypoints = max_keypoints
         self.part: Box | None = None  # where keypoints are extracted; None: the whole image
         self.times = StageTimes()
-        self.by_keypoints = True  # whether the time it took depends on the number of keypoints
         self._perception = perception
         self._features = Once(self._extract)
         self._scene = Once(self._detect)
@@ -118,22 +117,22 @@ class ImageAnalysis:
 
     @property
     def has_features(self) -> bool:
-        """Tell whether the features have been computed."""
+        """Return whether the features have been computed."""
         return self._features.known is not None
 
     @property
     def has_scene(self) -> bool:
-        """Tell whether the objects are known."""
+        """Return whether the objects are known."""
         return self._scene.known is not None
 
     @property
     def has_edges(self) -> bool:
-        """Tell whether the edges have been computed."""
+        """Return whether the edges have been computed."""
         return self._edges.known is not None
 
     @property
     def scene_was_detected(self) -> bool:
-        """Tell whether objects were detected in this image, not carried over."""
+        """Return whether objects were detected in this image, not carried over."""
         known = self._scene.known
         return known is not None and known.detected
 
@@ -145,16 +144,16 @@ class ImageAnalysis:
         """Free the memory of the edges, 50 MB; they are quick to compute again."""
         self._edges.forget()
 
-    def of_part(self, part: Box, most_keypoints: int) -> 'ImageAnalysis':
+    def of_part(self, part: Box, max_keypoints: int) -> 'ImageAnalysis':
         """Return the image with keypoints from this part only; everything else is shared."""
-        analysis = ImageAnalysis(self.image, self._perception, most_keypoints)
+        analysis = ImageAnalysis(self.image, self._perception, max_keypoints)
         analysis.part, analysis.times = part, self.times
         analysis._scene, analysis._edges = self._scene, self._edges
         return analysis
 
     def with_scene(self, scene: Scene) -> 'ImageAnalysis':
         """Return the image with other objects; everything else is shared."""
-        analysis = ImageAnalysis(self.image, self._perception, self.most_keypoints)
+        analysis = ImageAnalysis(self.image, self._perception, self.max_keypoints)
         analysis.part, analysis.times = self.part, self.times
         analysis._features, analysis._edges = self._features, self._edges
         analysis._scene.offer(KnownScene(scene, detected=self.scene_was_detected))
@@ -164,8 +163,8 @@ class ImageAnalysis:
         with self.times.timed('extract'):
             pixels = self.image if self.part is None else self.part.part_of(self.image)
             features = self._perception.extract(pixels)
-            if self.most_keypoints:
-                features = features.strongest(self.most_keypoints)
+            if self.max_keypoints:
+                features = features.strongest(self.max_keypoints)
             return features
 
     def _detect(self) -> KnownScene:

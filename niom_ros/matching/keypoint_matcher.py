@@ -51,6 +51,18 @@ class KeypointMatcher(Protocol):
         """Return the pairs of features that score above the threshold."""
 
 
+class MatchesAsExtracted:
+    """A matcher that needs nothing of one image alone but its features."""
+
+    def project(self, features: Features) -> Features:
+        """Return the features unchanged."""
+        return features
+
+    def prepare(self, projected: Features) -> Features:
+        """Return the features unchanged."""
+        return projected
+
+
 @dataclass(frozen=True, kw_only=True)
 class MatcherPlugin(Plugin[KeypointMatcher]):
     """A keypoint matcher."""
@@ -69,4 +81,4 @@ def load_matcher(settings: Settings, store: ModelStore, device: torch.device) ->
             f"matcher '{plugin.name}' knows only features of extractor {known}, not of "
             f"'{settings.extractor}': change one of them"
         )
-    return load_part(MATCHERS, plugin, settings, store, device)
+    return load_part(MATCHERS, plugin, store, lambda models: plugin.load(settings, models, device))

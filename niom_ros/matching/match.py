@@ -1,19 +1,21 @@
 """The result of looking for a reference in an image."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, KW_ONLY, replace
 
 import numpy as np
 import torch
 
+from niom_ros.core.settings import WeightingKind
 from niom_ros.drawings.edges import Edges
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, Status, Verdict
+from niom_ros.semantics.correspondence.field import PartField
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import described_source, Scene
 
 NOT_ASKED_FOR = 'not weighted'
-NO_NEED = 'found without'
+NO_NEED = 'found without weights'
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Approach:
     """One way to look for a reference: a strategy, and how it weights keypoints."""
 
     strategy: str  # its registered name
-    weighting: str = 'none'  # a kind of weighting other than auto
+    weighting: WeightingKind = 'none'  # other than auto
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Weights:
     objects: tuple[int, ...] = ()  # the objects of the scene whose heat was used
     source: str = ''  # where the weights came from
     why_none: str = ''  # why there are no weights
+
+    @property
+    def asked_for(self) -> bool:
+        """Return whether the image was to be weighted at all."""
+        return self.why_none != NOT_ASKED_FOR
 
     @property
     def description(self) -> str:
@@ -49,21 +56,24 @@ class Match:
 
     verdict: Verdict
     correspondences: Correspondences = field(default_factory=Correspondences.none)
+    _: KW_ONLY
     image_keypoints: int = 0
     stage_seconds: dict[str, float] = field(default_factory=dict)
+    by_keypoints: bool = True  # whether the time it took depends on the number of keypoints
     scene: Scene = field(default_factory=Scene)  # objects of the image, if they were needed
     paired: PairedObjects = field(default_factory=PairedObjects)
-    weighting: str = 'none'  # applied; also 'none' if there was nothing to weight by
+    weighting: WeightingKind = 'none'  # applied; also 'none' if there was nothing to weight by
     reference_weights: Weights = Weights()
     image_weights: Weights = Weights()
     evidence: Evidence | None = None  # for the best view, even if it was rejected
     edges: Edges | None = None  # of the image, if a drawing was searched by its ink
+    parts: PartField | None = None  # in the upright image, if the object is only alike
     approach: Approach | None = None  # that led to this match
     locked: int = 0  # consecutive images in which it was found close to its last position
 
     @property
     def found(self) -> bool:
-        """Tell whether the reference was found."""
+        """Return whether the reference was found."""
         return self.verdict.status is Status.OK
 
     @property

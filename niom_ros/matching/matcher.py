@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from niom_ros.core.plugins import STRATEGIES
-from niom_ros.core.settings import Limits, Options, Settings
+from niom_ros.core.field_types import check_type
+from niom_ros.core.plugins import FAILED, STRATEGIES
+from niom_ros.core.settings import Limits, Options, Settings, SettingsError
 from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, mark_weights_unneeded, Match, NOT_TRIED
@@ -16,7 +17,7 @@ from niom_ros.matching.prepared_reference import check_prepared, PreparedReferen
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.registry import load_strategies
-from niom_ros.matching.strategies.strategy import Search
+from niom_ros.matching.strategies.strategy import Search, Strategy
 from niom_ros.models.store import ModelStore
 
 
@@ -26,6 +27,7 @@ class Matcher:
     def __init__(self, settings: Settings | None = None, store: ModelStore | None = None) -> None:
         """Load the networks from the model store."""
         settings = settings or Settings()
+        check_type('settings', settings, Settings, SettingsError)
         self.perception = Perception(settings, store or ModelStore())
         self._strategies = load_strategies(self.perception)
         self.method = self.perception.method
@@ -43,9 +45,9 @@ class Matcher:
         given = reference if isinstance(reference, Reference) else Reference(reference)
         return prepare(self.perception, given, fewest_keypoints)
 
-    def analyse(self, image: np.ndarray, most_keypoints: int | None = None) -> ImageAnalysis:
+    def analyse(self, image: np.ndarray, max_keypoints: int | None = None) -> ImageAnalysis:
         """Return an RGB image as the networks see it; everything is computed when needed."""
-        return ImageAnalysis(image, self.perception, most_keypoints)
+        return ImageAnalysis(image, self.perception, max_keypoints)
 
     def match(
         self, reference: PreparedReference, image: np.ndarray, options: Options | None = None
@@ -53,6 +55,7 @@ class Matcher:
         """Find the reference in an RGB image (height x width x 3, uint8)."""
         check_prepared(reference)
         check_rgb(image, 'the image')
+        check_type('options', options, Options | None, SettingsError)
         return self.match_all([reference], self.analyse(image), options)[0]
 
     def match_all(
@@ -93,28 +96,38 @@ class Matcher:
                 for reference, plan, earlier in zip(references, plans, matches, strict=True)
             ]
         seconds = image.times.seconds()
-        return [replace(match, stage_seconds=seconds) for match in matches]
+        by_keypoints = all(match.by_keypoints for match in matches)
+        return [
+            replace(match, stage_seconds=seconds, by_keypoints=by_keypoints) for match in matches
+        ]
+
+    def strategy(self, name: str) -> Strategy:
+        """Return a strategy that was loaded."""
+        return self._strategies[name]
 
     def approaches(
         self, reference: PreparedReference, options: Options, prior: Prior | None = None
     ) -> list[Approach]:
         """Return how to look for a reference; each is tried if those before it failed."""
-        planned = [
-            Approach(name, weighting)
-            for name, strategy in self._strategies.items()
-            for weighting in strategy.weightings(reference, options)
-        ]
+        planned = []
+        for name, strategy in self._strategies.items():
+            if options.strategies is None or name in options.strategies:
+                with STRATEGIES.blaming(name, FAILED):
+                    kinds = strategy.weightings(reference, options)
+                planned += [Approach(name, kind) for kind in kinds]
         return sorted(planned, key=lambda approach: not prior or approach != prior.approach)
 
     def _try(self, search: Search) -> Match:
         """Run a strategy, and return its match or the earlier one, as the strategy decides."""
         strategy, earlier = self._strategies[search.approach.strategy], search.earlier
-        search.image.by_keypoints &= strategy.by_keypoints
-        with STRATEGIES.blaming(search.approach.strategy):
+        with STRATEGIES.blaming(search.approach.strategy, FAILED):
             later = strategy.find(search)
-        if later is None:
-            return earlier
-        if not strategy.replaces(earlier, later):
-            return earlier.with_objects_of(later)
-        keypoints = max(earlier.image_keypoints, later.image_keypoints)
-        return replace(later, approach=search.approach, image_keypoints=keypoints)
+            if later is None:
+                return earlier
+            replaces = strategy.replaces(earlier, later)
+        if replaces:
+            keypoints = max(earlier.image_keypoints, later.image_keypoints)
+            result = replace(later, approach=search.approach, image_keypoints=keypoints)
+        else:
+            result = earlier.with_objects_of(later)
+        return replace(result, by_keypoints=earlier.by_keypoints and strategy.by_keypoints)

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from niom_ros.core.plugins import DETECTORS, EXTRACTORS, FAILED, LABEL_EMBEDDERS
 from niom_ros.core.settings import choose_device, Pairing, Settings, SettingsError
 from niom_ros.drawings.edges import EdgeFinder, Edges
 from niom_ros.matching.features import Extractor, Features
@@ -49,17 +50,17 @@ class Perception:
 
     def extract(self, image: np.ndarray) -> Features:
         """Return the keypoints and descriptors of an RGB image."""
-        with self._precision():
+        with self._precision(), EXTRACTORS.blaming(self.settings.extractor, FAILED):
             return self.extractor.extract(image)
 
     def read_scene(self, image: np.ndarray) -> Scene:
         """Return the objects of a camera image."""
-        with self._precision():
+        with self._precision(), DETECTORS.blaming(self.settings.detector, FAILED):
             return self._reader.read_image(image)
 
     def read_reference(self, image: np.ndarray, hints: Hints, mask: np.ndarray | None) -> Scene:
         """Return the objects of a reference."""
-        with self._precision():
+        with self._precision(), DETECTORS.blaming(self.settings.detector, FAILED):
             return self._reader.read_reference(image, hints, mask)
 
     def find_edges(self, image: np.ndarray) -> Edges:
@@ -76,7 +77,8 @@ class Perception:
 
     def pair(self, reference: Scene, image: Scene, pairing: Pairing) -> PairedObjects:
         """Pair the objects of a reference with those of an image."""
-        return pair_objects(reference.objects, image.objects, pairing, self._embedder)
+        with LABEL_EMBEDDERS.blaming(self.settings.label_embedder, FAILED):
+            return pair_objects(reference.objects, image.objects, pairing, self._embedder)
 
     def in_parallel(self, work: Callable[[], Result]) -> Future[Result]:
         """Run work of the detector in its own thread."""

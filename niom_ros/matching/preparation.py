@@ -9,7 +9,7 @@ from niom_ros.core.boxes import Box
 from niom_ros.drawings.likeness import drawing_likeness
 from niom_ros.drawings.strokes import Strokes, strokes_of
 from niom_ros.images.decoding import check_size, ImageError, TooPlain
-from niom_ros.matching.features import Features, SMALLEST_SIDE
+from niom_ros.matching.features import Features, MIN_SIDE
 from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
@@ -105,11 +105,11 @@ def used_part(image: np.ndarray, mask: np.ndarray | None) -> UsedPart:
 def check_resolution(perception: Perception, box: Box) -> None:
     """Refuse a part that is too small for the extractor."""
     shrunk = perception.extractor.shrunk_size(box.width, box.height)
-    if min(shrunk) < SMALLEST_SIDE:
+    if min(shrunk) < MIN_SIDE:
         raise ImageError(
-            f'of the reference only {box.width} x {box.height} pixels count, '
+            f'only {box.width} x {box.height} pixels of the reference are used, '
             f'{shrunk[0]} x {shrunk[1]} after shrinking it to max_image_side: '
-            f'it needs at least {SMALLEST_SIDE} in each direction'
+            f'it needs at least {MIN_SIDE} in each direction'
         )
 
 

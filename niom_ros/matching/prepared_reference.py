@@ -1,17 +1,22 @@
 """A reference as the networks see it."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from niom_ros.core.boxes import Box
 from niom_ros.drawings.strokes import Strokes
 from niom_ros.matching.features import Features, strongest
-from niom_ros.matching.prepared_features import PreparedFeaturesCache
+from niom_ros.matching.keypoint_matcher import PreparedFeatures
+from niom_ros.matching.recently_used import RecentlyUsed
 from niom_ros.matching.reference import BadReference, Reference
 from niom_ros.semantics.scene import Scene
 
-MOST_SMALLER = 8  # copies with fewer keypoints that are kept
+# What is kept of each reference
+MAX_STRATEGIES = 8
+MAX_SMALLER = 8  # copies with fewer keypoints
+MAX_WEIGHTINGS = 4  # weightings: none, and those of recent pairings; 1 MB each
 
 
 @dataclass(frozen=True)
@@ -28,27 +33,25 @@ class PreparedReference:
     kind_confidence: float  # how sure that is, 0 to 1
     strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
     # Not passed on by `replace`: these belong to the features above.
-    prepared_features: PreparedFeaturesCache = field(
-        default_factory=PreparedFeaturesCache, init=False, compare=False
+    prepared_features: RecentlyUsed[PreparedFeatures] = field(
+        default_factory=lambda: RecentlyUsed(MAX_WEIGHTINGS), init=False, compare=False
     )
-    smaller: dict[int, 'PreparedReference'] = field(
-        default_factory=dict, init=False, compare=False
+    of_strategies: RecentlyUsed[Any] = field(  # what they compute of a reference, by their names
+        default_factory=lambda: RecentlyUsed(MAX_STRATEGIES), init=False, compare=False
+    )
+    smaller: 'RecentlyUsed[PreparedReference]' = field(
+        default_factory=lambda: RecentlyUsed(MAX_SMALLER), init=False, compare=False
     )
 
     def with_most(self, keypoints: int) -> 'PreparedReference':
         """Return the reference with at most this many keypoints, the strongest; cached."""
         if keypoints >= len(self.features):
             return self
-        smaller = self.smaller.get(keypoints)
-        if smaller is None:
-            keep = strongest(self.features.scores, keypoints)
-            smaller = replace(
-                self, features=self.features.where(keep), scene=self.scene.only_at(keep)
-            )
-            if len(self.smaller) >= MOST_SMALLER:
-                self.smaller.clear()
-            self.smaller[keypoints] = smaller
-        return smaller
+        return self.smaller.get(keypoints, lambda: self._only_strongest(keypoints))
+
+    def _only_strongest(self, keypoints: int) -> 'PreparedReference':
+        keep = strongest(self.features.scores, keypoints)
+        return replace(self, features=self.features.where(keep), scene=self.scene.only_at(keep))
 
     @property
     def image(self) -> np.ndarray:
@@ -63,7 +66,7 @@ class PreparedReference:
 
 def check_prepared(reference: object) -> None:
     """Refuse what no network has seen yet."""
-    if not hasattr(reference, 'given'):
+    if not hasattr(reference, 'given') or hasattr(reference, 'prepared'):
         raise BadReference(
             f'a {type(reference).__name__} cannot be matched: give what Matcher.prepare returns'
         )

@@ -41,10 +41,10 @@ class Prior:
 
     @property
     def is_fresh(self) -> bool:
-        """Tell whether a nearby search may do; now and then, the whole image is searched."""
+        """Return whether a nearby search may do; now and then, the whole image is searched."""
         return self.locked < DEFAULTS.longest_lock
 
     def is_close_to(self, view: np.ndarray) -> bool:
-        """Tell whether a view puts the reference about where it is expected."""
+        """Return whether a view puts the reference about where it is expected."""
         error = relative_corner_error(view, self.reference_to_image, self.reference.box)
         return error <= DEFAULTS.close

@@ -1,21 +1,22 @@
 """A reference as a user describes it, before any network has seen it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, KW_ONLY
 import math
 
 import numpy as np
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
+from niom_ros.core.field_types import check_fields, described
 from niom_ros.images.decoding import check_rgb, ImageError
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import MarkedObject
 
-LONGEST_TEXT = 256  # characters of an id, a label or a name
-MOST_OBJECTS = 100
-MOST_LANDMARKS = 1000
-WIDEST = 1000.0  # metres; more is a mistake in the unit
+MAX_TEXT_LENGTH = 256  # characters of an id, a label or a name
+MAX_OBJECTS = 100
+MAX_LANDMARKS = 1000
+MAX_PHYSICAL_WIDTH = 1000.0  # metres; more is a mistake in the unit
 
 
 class BadReference(UserError):
@@ -30,13 +31,18 @@ class Landmark:
     x: float
     y: float
 
+    def __post_init__(self) -> None:
+        """Refuse values of the wrong type."""
+        check_fields(self, BadReference)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Reference:
     """A picture to look for and its description, before any network has seen it."""
 
     image: np.ndarray  # RGB
     id: str = 'reference'
+    _: KW_ONLY
     label: str = ''
     drawing: bool | None = None  # None: find out
     region: Box | None = None  # the part to look for; None: all of it
@@ -49,25 +55,29 @@ class Reference:
     def __post_init__(self) -> None:
         """Refuse an invalid description."""
         check_rgb(self.image, 'the reference')
+        check_fields(self, BadReference)
         check_text('id', self.id)
         if not self.id:
             raise BadReference('the id is empty: give the reference a name')
         check_text('label', self.label)
-        check_count('objects', self.objects, MOST_OBJECTS)
-        check_count('landmarks', self.landmarks, MOST_LANDMARKS)
+        check_count('objects', self.objects, MAX_OBJECTS)
+        check_count('landmarks', self.landmarks, MAX_LANDMARKS)
         for marked in self.objects:
             check_text('the label of an object', marked.label)
+            within = marked.area.within(*self.size)
+            if within.width <= 0 or within.height <= 0:
+                width, height = self.size
+                raise BadReference(
+                    f"object '{marked.label}' lies outside of the {width} x {height} picture"
+                )
         check_landmarks(self.landmarks, *self.size)
-        if not (0 <= self.physical_width <= WIDEST):
+        if not (0 <= self.physical_width <= MAX_PHYSICAL_WIDTH):
             raise BadReference(
                 f'physical_width is {self.physical_width:g}: give metres, above 0 and at most '
-                f'{WIDEST:g}, or 0 if it is not known'
+                f'{MAX_PHYSICAL_WIDTH:g}, or 0 if it is not known'
             )
-        if self.mask is not None and self.mask.shape != self.image.shape[:2]:
-            raise ImageError(
-                f'the mask has {self.mask.shape[1]} x {self.mask.shape[0]} pixels, but the '
-                f'reference has {self.size[0]} x {self.size[1]}: make them the same size'
-            )
+        if self.mask is not None:
+            check_mask(self.mask, *self.size)
         if self.region is not None:
             check_region(self.region, *self.size)
 
@@ -82,13 +92,27 @@ class Reference:
             return self.mask
         inside = np.zeros(self.image.shape[:2], np.uint8)
         self.region.part_of(inside)[:] = 255
-        return inside if self.mask is None else self.mask & inside
+        return inside if self.mask is None else np.where(self.mask, inside, 0)
+
+
+def check_mask(mask: np.ndarray, width: int, height: int) -> None:
+    """Refuse a mask that does not belong to the picture."""
+    if mask.ndim != 2 or mask.dtype not in (np.uint8, np.bool_):
+        raise ImageError(
+            f'the mask is {described(mask)}: give height x width, as uint8 or bool, 0 where the '
+            'picture is to be ignored'
+        )
+    if mask.shape != (height, width):
+        raise ImageError(
+            f'the mask has {mask.shape[1]} x {mask.shape[0]} pixels, but the reference has '
+            f'{width} x {height}: make them the same size'
+        )
 
 
 def check_text(field: str, text: str) -> None:
     """Refuse a text that would fill or garble the messages that carry it."""
-    if len(text) > LONGEST_TEXT:
-        raise BadReference(f'{field} has {len(text)} characters: use at most {LONGEST_TEXT}')
+    if len(text) > MAX_TEXT_LENGTH:
+        raise BadReference(f'{field} has {len(text)} characters: use at most {MAX_TEXT_LENGTH}')
     if not text.isprintable():
         raise BadReference(f'{field} has line breaks or control characters: leave them out')
 
@@ -120,6 +144,7 @@ def check_landmarks(landmarks: Sequence[Landmark], width: int, height: int) -> N
 
 def check_region(region: Box, width: int, height: int) -> None:
     """Refuse a region that is empty or reaches beyond the picture."""
+    check_fields(region, BadReference)
     right, bottom = region.left + region.width, region.top + region.height
     inside = region.left >= 0 and region.top >= 0 and right <= width and bottom <= height
     if not (inside and region.width > 0 and region.height > 0):
@@ -133,7 +158,7 @@ def marked_object(
     label: str, x: float, y: float, width: float, height: float, size: tuple[int, int]
 ) -> MarkedObject:
     """Return an object; its box is relative to the picture's edge and clipped to the picture."""
-    name = f"object '{label[:LONGEST_TEXT]}'"
+    name = f"object '{label[:MAX_TEXT_LENGTH]}'"
     if not all(map(math.isfinite, (x, y, width, height))) or width <= 0 or height <= 0:
         raise BadReference(f'{name} has no box: give x, y and a width and height above 0')
     # Internally, coordinates start at the centre of the first pixel.

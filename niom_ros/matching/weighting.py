@@ -13,7 +13,6 @@ from niom_ros.matching.match import NOT_ASKED_FOR, Weights
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 
-NONE, SEW, AUTO = 'none', 'sew', 'auto'  # kinds of weighting, see Weighting
 PAPERS_RANGE = 0.5
 
 
@@ -26,7 +25,7 @@ class WeightPair:
 
     @property
     def apply(self) -> bool:
-        """Tell whether anything is weighted."""
+        """Return whether anything is weighted."""
         return self.of_reference.values is not None or self.of_image.values is not None
 
 
@@ -34,7 +33,7 @@ def weights_for(
     reference: Scene, image: Scene, paired: PairedObjects, weighting: Weighting
 ) -> WeightPair:
     """Return the weights of the keypoints of both, and where they came from."""
-    if weighting.kind == NONE:
+    if weighting.kind == 'none':
         nothing = Weights(why_none=NOT_ASKED_FOR)
         return WeightPair(nothing, nothing)
     partners = (
@@ -57,7 +56,7 @@ def weights_by(scene: Scene, objects: tuple[int, ...], weighting: Weighting) -> 
         values = weights_of(one_heat(heat, weighting.aggregation), weighting)
         return Weights(values, objects, scene.source_of(objects))
     if scene.objects:
-        return Weights(why_none='no object has a partner')
+        return Weights(why_none='no objects were paired')
     return Weights(source=scene.known_from, why_none=scene.why_none)
 
 
@@ -74,7 +73,7 @@ def one_heat(heat: torch.Tensor, aggregation: str) -> torch.Tensor:
 
 def weights_of(heat: torch.Tensor, weighting: Weighting) -> torch.Tensor:
     """Return the weight of each keypoint from its heat (N, 0 to 1)."""
-    if weighting.kind == NONE or not len(heat):
+    if weighting.kind == 'none' or not len(heat):
         return torch.ones_like(heat)
     if weighting.kind == 'heat':
         return heat

@@ -1,4 +1,4 @@
-"""DISK: finds more on plain surfaces, slower."""
+"""DISK: finds more keypoints on plain surfaces, but is slower."""
 
 from kornia.feature import DISK
 import torch
@@ -41,7 +41,7 @@ def load(settings: Settings, store: ModelStore, device: torch.device) -> Disk:
 
 PLUGIN = ExtractorPlugin(
     name='disk',
-    description='DISK: finds more on plain surfaces, slower',
+    description='DISK: finds more keypoints on plain surfaces, but is slower',
     licence='Apache-2.0',
     load=load,
     models=models_named('disk', 'lightglue-disk'),

@@ -10,7 +10,7 @@ from niom_ros.matching.keypoint_matcher import KeypointMatches, MatcherPlugin
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.lightglue import best_pairs, ImageState, LightGlue, rearranged
 
-LEAST_PROSPECT = 1e-4  # probability of a partner below which pruning drops a point
+MIN_MATCH_PROBABILITY = 1e-4  # probability of a partner below which pruning drops a point
 
 
 class LightGlueMatcher:
@@ -28,7 +28,7 @@ class LightGlueMatcher:
             )
         architecture = extractor.lightglue.architecture
         weights = store.with_models(extractor.models).load_state_dict(extractor.lightglue.model)
-        model = LightGlue(architecture, LEAST_PROSPECT if settings.pruning else 0.0)
+        model = LightGlue(architecture, MIN_MATCH_PROBABILITY if settings.pruning else 0.0)
         model.load_state_dict(rearranged(weights, architecture))
         self._model = model.eval().to(device)
         self._input_width = architecture.input_width

@@ -4,23 +4,15 @@ import torch
 
 from niom_ros.core.settings import Settings
 from niom_ros.matching.features import Features
-from niom_ros.matching.keypoint_matcher import KeypointMatches, MatcherPlugin
+from niom_ros.matching.keypoint_matcher import KeypointMatches, MatcherPlugin, MatchesAsExtracted
 from niom_ros.models.store import ModelStore
 
 
-class NearestMatcher:
+class NearestMatcher(MatchesAsExtracted):
     """Matches features that are nearest to each other; needs no training and no weights."""
 
     def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
         """Load nothing: there are no weights."""
-
-    def project(self, features: Features) -> Features:
-        """Return the features unchanged."""
-        return features
-
-    def prepare(self, projected: Features) -> Features:
-        """Return the features unchanged."""
-        return projected
 
     @torch.no_grad()
     def match(

@@ -1,18 +1,16 @@
 """SuperGlue, as in the paper; its weights are for non-commercial use only."""
 
-from typing import Any
-
 import torch
 
 from niom_ros.core.settings import Settings
 from niom_ros.matching.features import Features
-from niom_ros.matching.keypoint_matcher import KeypointMatches, MatcherPlugin
+from niom_ros.matching.keypoint_matcher import KeypointMatches, MatcherPlugin, MatchesAsExtracted
 from niom_ros.models.store import ModelStore
 from niom_ros.models.table import models_named
-from niom_ros.networks.superglue import mutual_matches, SuperGlue
+from niom_ros.networks.superglue import ImageSide, mutual_matches, SuperGlue
 
 
-class SuperGlueMatcher:
+class SuperGlueMatcher(MatchesAsExtracted):
     """Matches features of SuperPoint with SuperGlue; for non-commercial use only."""
 
     def __init__(self, settings: Settings, store: ModelStore, device: torch.device) -> None:
@@ -21,22 +19,15 @@ class SuperGlueMatcher:
         model.load_state_dict(store.load_state_dict('superglue-outdoor'))
         self._model = model.eval().to(device)
 
-    def project(self, features: Features) -> Features:
-        """Return the features unchanged: SuperGlue has no such layer."""
-        return features
-
-    def prepare(self, projected: Features) -> Features:
-        """Return the features unchanged."""
-        return projected
-
     @torch.no_grad()
     def match(
         self, reference: Features, image: Features, score_threshold: float
     ) -> KeypointMatches:
         """Return the pairs of features that score above the threshold."""
-        sides: list[Any] = []
-        for side in (reference, image):
-            sides += [side.keypoints, side.scores, side.descriptors, (side.width, side.height)]
+        sides = (
+            ImageSide(side.keypoints, side.scores, side.descriptors, (side.width, side.height))
+            for side in (reference, image)
+        )
         return KeypointMatches.sorted(*mutual_matches(self._model(*sides), score_threshold))
 
 

@@ -7,14 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Options
+from niom_ros.core.settings import Options, WeightingKind
 from niom_ros.drawings.tracing import trace_near
-from niom_ros.matching.confidence import calibration_of, INK
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
-from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
-from niom_ros.matching.strategies.ink import judged, searches_by_ink
+from niom_ros.matching.strategies.ink_judgement import judged, searches_by_ink
 from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
 from niom_ros.semantics.heat_maps import Area
 
@@ -32,17 +30,15 @@ class OnObject:
     rank: ClassVar[int] = 300
     by_keypoints: ClassVar[bool] = False
 
-    def __init__(self, perception: Perception) -> None:
-        """Load the calibration; edges and objects come with the image."""
-        self.calibration = calibration_of(INK)
-
-    def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
+    def weightings(
+        self, reference: PreparedReference, options: Options
+    ) -> Sequence[WeightingKind]:
         """Apply to labelled drawings only, without weights."""
         labelled = any(seen.label for seen in reference.scene.objects)
         return ('none',) if labelled and searches_by_ink(reference, options) else ()
 
     def replaces(self, earlier: Match, later: Match) -> bool:
-        """Tell whether there is such an object: its points say more than a failed search."""
+        """Return whether there is such an object: its points say more than a failed search."""
         return bool(later.paired.pairs)
 
     def find(self, search: Search) -> Match | None:
@@ -53,7 +49,7 @@ class OnObject:
         scene = image.scene
         paired = image.paired_with(reference.scene, search.options.pairing)
         if not paired.pairs:
-            nothing = Match.without_matches(Status.LOW_CONFIDENCE, 'no object has a partner')
+            nothing = Match.without_matches(Status.LOW_CONFIDENCE, 'no objects were paired')
             return replace(nothing, scene=scene, paired=paired)
         pair = paired.pairs[0]
         seen = scene.objects[pair.image_object]
@@ -69,7 +65,7 @@ class OnObject:
                 onto @ np.linalg.inv(stretched),
             )
         traced = replace(traced, drawing_to_image=traced.drawing_to_image @ stretched)
-        match = judged(search, reference.strokes, traced, self.calibration)
+        match = judged(search, reference.strokes, traced)
         verdict = Verdict(
             Status.LOW_CONFIDENCE,
             f'not found; the points are those of the drawing laid onto the {seen.label} in the '
@@ -94,7 +90,7 @@ def fitting(area: Area, other: Area) -> np.ndarray:
 
 PLUGIN = StrategyPlugin(
     name=OnObject.name,
-    description='lays a labelled drawing onto an object of its kind',
+    description='places a labelled drawing on an object of its kind',
     licence='Apache-2.0',
-    load=lambda perception, store: OnObject(perception),
+    load=lambda perception, store: OnObject(),
 )

@@ -10,7 +10,8 @@ import torch
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Options, Weighting
+from niom_ros.core.plugins import FAILED, MATCHERS
+from niom_ros.core.settings import Options, Weighting, WeightingKind
 from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Features
@@ -20,9 +21,9 @@ from niom_ros.matching.keypoint_matcher import PreparedFeatures
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
-from niom_ros.matching.strategies.ink import searches_by_ink
+from niom_ros.matching.strategies.ink_judgement import searches_by_ink
 from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
-from niom_ros.matching.weighting import AUTO, NONE, SEW, weighted, WeightPair, weights_for
+from niom_ros.matching.weighting import weighted, WeightPair, weights_for
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 
@@ -59,17 +60,19 @@ class Points:
         self._perception = perception
         self._matcher = perception.keypoint_matcher
 
-    def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
+    def weightings(
+        self, reference: PreparedReference, options: Options
+    ) -> Sequence[WeightingKind]:
         """Return the kinds to try; for a drawing, ink is tried instead of weights."""
         kind = options.weighting.kind
         if not searches_by_ink(reference, options):
-            return (NONE, SEW) if kind == AUTO else (kind,)
+            return ('none', 'sew') if kind == 'auto' else (kind,)
         if options.drawing_search == 'ink':
             return ()
-        return (NONE,) if kind == AUTO else (kind,)
+        return ('none',) if kind == 'auto' else (kind,)
 
     def replaces(self, earlier: Match, later: Match) -> bool:
-        """Tell whether the later match is at least as confident."""
+        """Return whether the later match is at least as confident."""
         return agrees_at_least_as_well(earlier, later)
 
     def find(self, search: Search) -> Match | None:
@@ -88,7 +91,7 @@ class Points:
         part = part_around(prior.reference_to_image, search.reference.box, image.whole)
         if part is None:
             return None
-        most = image.most_keypoints or self._perception.settings.max_keypoints
+        most = image.max_keypoints or self._perception.settings.max_keypoints
         share = math.sqrt(part.area / image.whole.area)
         match = self._find_in(search, image.of_part(part, keypoint_step(most, most * share)))
         found = match.reference_to_image
@@ -99,13 +102,13 @@ class Points:
     def _find_in(self, search: Search, image: ImageAnalysis) -> Match:
         """Find the reference by the keypoints of an image, or of a part of it."""
         reference, options = search.reference, search.options
-        if image.most_keypoints:
-            reference = reference.with_most(image.most_keypoints)
+        if image.max_keypoints:
+            reference = reference.with_most(image.max_keypoints)
         weighting = replace(options.weighting, kind=search.approach.weighting)
         if weighting.range is None:
             weighting = replace(weighting, range=self._perception.extractor.weight_range)
         scene, paired = Scene(), PairedObjects()
-        if weighting.kind == NONE:
+        if weighting.kind == 'none':
             features = image.features
         else:
             features, scene = image.features_and_scene()
@@ -121,7 +124,7 @@ class Points:
             features.keypoints + features.keypoints.new_tensor(image.place)
         )
         weights = weights_for(reference.scene, scene_at_keypoints, paired, weighting)
-        tried_without = search.earlier.approach == replace(search.approach, weighting=NONE)
+        tried_without = search.earlier.approach == replace(search.approach, weighting='none')
         if tried_without and weights.of_image.values is None:  # would give the same result
             return replace(
                 search.earlier, scene=scene, paired=paired, image_weights=weights.of_image
@@ -145,7 +148,7 @@ class Points:
             image_keypoints=len(features),
             scene=scene,
             paired=paired,
-            weighting=weighting.kind if weights.apply else NONE,
+            weighting=weighting.kind if weights.apply else 'none',
             reference_weights=weights.of_reference,
             image_weights=weights.of_image,
         )
@@ -162,15 +165,18 @@ class Points:
         if not len(reference.features) or not len(image):
             return Correspondences.none()
         of_reference, of_image = weights.of_reference, weights.of_image
-        # The weights of a reference depend only on the objects used and the kind of weighting.
-        matches = self._matcher.match(
-            reference.prepared_features.get(
-                (of_reference.objects, weighting) if of_reference.values is not None else None,
-                lambda: self._prepare(reference.features, of_reference.values, weighting.stage),
-            ),
-            self._prepare(image, of_image.values, weighting.stage),
-            score_threshold,
-        )
+        with MATCHERS.blaming(self._perception.settings.matcher, FAILED):
+            # The weights of a reference depend only on the objects used and the kind of weighting.
+            matches = self._matcher.match(
+                reference.prepared_features.get(
+                    (of_reference.objects, weighting) if of_reference.values is not None else None,
+                    lambda: self._prepare(
+                        reference.features, of_reference.values, weighting.stage
+                    ),
+                ),
+                self._prepare(image, of_image.values, weighting.stage),
+                score_threshold,
+            )
         return Correspondences(
             reference_points=reference.features.keypoints[matches.reference_index].cpu().numpy(),
             image_points=image.keypoints[matches.image_index].cpu().numpy(),

@@ -3,6 +3,7 @@
 from niom_ros.core.plugins import STRATEGIES
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.strategies.strategy import Strategy, StrategyPlugin
+from niom_ros.models.plugins import load_part
 
 
 def load_strategies(perception: Perception) -> dict[str, Strategy]:
@@ -14,8 +15,6 @@ def load_strategies(perception: Perception) -> dict[str, Strategy]:
 def load(name: str, perception: Perception) -> Strategy:
     """Load one strategy, with the models that it needs."""
     plugin = STRATEGIES.load(name, StrategyPlugin)
-    with STRATEGIES.blaming(name):
-        strategy = plugin.load(perception, perception.store.with_models(plugin.models))
-        if not isinstance(strategy, Strategy):
-            raise TypeError(f'load returned a {type(strategy).__name__}, which is no Strategy')
-    return strategy
+    return load_part(
+        STRATEGIES, plugin, perception.store, lambda models: plugin.load(perception, models)
+    )

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from niom_ros.core.settings import Options
-from niom_ros.matching.confidence import Calibration
+from niom_ros.core.settings import Options, WeightingKind
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, Match, NOT_TRIED
 from niom_ros.matching.perception import Perception
@@ -46,9 +45,10 @@ class Strategy(Protocol):
     name: ClassVar[str]  # its registered name
     rank: ClassVar[int]  # points 100, ink 200, on_object 300: lower ones are tried earlier
     by_keypoints: ClassVar[bool]  # whether its time depends on the number of keypoints
-    calibration: Calibration | None  # from checks to confidence; None: `min_inliers` decides alone
 
-    def weightings(self, reference: PreparedReference, options: Options) -> Sequence[str]:
+    def weightings(
+        self, reference: PreparedReference, options: Options
+    ) -> Sequence[WeightingKind]:
         """Return the kinds of weighting to try in turn; empty: the strategy does not apply.
 
         A strategy without weights returns ('none',).
@@ -58,7 +58,7 @@ class Strategy(Protocol):
         """Look for the reference; None: this strategy cannot tell for this image."""
 
     def replaces(self, earlier: Match, later: Match) -> bool:
-        """Tell whether its match is reported instead of that of an earlier approach.
+        """Return whether its match is reported instead of that of an earlier approach.
 
         If not, only the objects that it detected and paired are added to the earlier one.
         """
@@ -74,5 +74,5 @@ class StrategyPlugin(Plugin[Strategy]):
 
 
 def agrees_at_least_as_well(earlier: Match, later: Match) -> bool:
-    """Tell whether a match has as much agreement as an earlier one: the usual rule."""
+    """Return whether a match has as much agreement as an earlier one: the usual rule."""
     return later.agreement >= earlier.agreement
