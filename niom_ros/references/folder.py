@@ -30,7 +30,8 @@ import yaml
 from niom_ros.core.boxes import Box
 from niom_ros.core.durable_files import remove_unfinished, write_atomically
 from niom_ros.core.errors import UserError
-from niom_ros.images.decoding import read_image, reason
+from niom_ros.core.faults import reason
+from niom_ros.images.decoding import read_image
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.images.safe_open import FileRefused, opened_file
 from niom_ros.matching.reference import (
@@ -38,7 +39,7 @@ from niom_ros.matching.reference import (
     check_count,
     Landmark,
     marked_object,
-    MOST_OBJECTS,
+    MAX_OBJECTS,
     Reference,
 )
 from niom_ros.references.plain_yaml import plain_yaml
@@ -50,9 +51,9 @@ IMAGE_SUFFIXES = ('.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.bmp', '.p
 YAML_SUFFIXES = ('.yaml', '.yml')
 PICTURE_FIELDS = ('image', 'mask')
 LOCK = '.lock'
-LONGEST_SELECTED = 2000  # bytes; a name has at most 256 characters
-LARGEST_YAML = 2_000_000  # bytes; the longest valid description takes 1.2 million
-DEEPEST_YAML = 20  # nested brackets; a description has three
+MAX_SELECTED_BYTES = 2000  # bytes; a name has at most 256 characters
+MAX_YAML_BYTES = 2_000_000  # bytes; the longest valid description takes 1.2 million
+MAX_YAML_DEPTH = 20  # nested brackets; a description has three
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
     'id', 'label', 'kind', 'image', 'page', 'page_dpi', 'mask', 'region', 'objects', 'landmarks',
@@ -143,7 +144,7 @@ class ReferenceFolder:
     def selected(self) -> str:
         """Return the name of the reference that was selected last, '' if unknown."""
         try:
-            with opened_file(self.path / SELECTED, most=LONGEST_SELECTED) as stream:
+            with opened_file(self.path / SELECTED, most=MAX_SELECTED_BYTES) as stream:
                 return stream.read().decode().rstrip('\n')
         except (FileRefused, OSError, ValueError):
             return ''
@@ -180,9 +181,9 @@ class ReferenceFolder:
         if given.mask is not None:
             described['mask'] = f'{PICTURES}/{write_picture(pictures, given.id, given.mask)}'
         content = yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode()
-        if len(content) > LARGEST_YAML:
+        if len(content) > MAX_YAML_BYTES:
             raise FolderError(
-                f"'{given.id}' cannot be kept: its description has more than {LARGEST_YAML} "
+                f"'{given.id}' cannot be kept: its description has more than {MAX_YAML_BYTES} "
                 'bytes, and would not be read again: use shorter names'
             )
         write_atomically(file, content)
@@ -274,9 +275,11 @@ def read_description(file: Path) -> Mapping[str, Any]:
     """Return the content of a YAML file that describes a reference."""
     try:
         with opened_file(file) as stream:
-            content = stream.read(LARGEST_YAML + 1)
-        if len(content) > LARGEST_YAML:
-            raise BadReference(f'{file} has more than {LARGEST_YAML} bytes: it is no description')
+            content = stream.read(MAX_YAML_BYTES + 1)
+        if len(content) > MAX_YAML_BYTES:
+            raise BadReference(
+                f'{file} has more than {MAX_YAML_BYTES} bytes: this is not a reference description'
+            )
         check_nesting(content, file)
         described = plain_yaml(content)
     except FileRefused as error:
@@ -286,7 +289,9 @@ def read_description(file: Path) -> Mapping[str, Any]:
     except Exception as error:  # PyYAML raises anything from IndexError to RecursionError
         raise BadReference(f'{file} is not valid YAML: {reason(error)}') from None
     if not isinstance(described, dict):
-        raise BadReference(f'{file} describes no reference: it needs at least `image: FILE`')
+        raise BadReference(
+            f'{file} does not describe a reference: it needs at least `image: FILE`'
+        )
     unknown = [str(key) for key in described if key not in FIELDS]
     if unknown:
         raise BadReference(
@@ -300,9 +305,10 @@ def check_nesting(content: bytes, file: Path) -> None:
     depth = 0
     for bracket in re.findall(rb'[][{}]', content):
         depth = depth + 1 if bracket in b'[{' else max(0, depth - 1)
-        if depth > DEEPEST_YAML:
+        if depth > MAX_YAML_DEPTH:
             raise BadReference(
-                f'{file} has more than {DEEPEST_YAML} brackets in brackets: it is no description'
+                f'{file} has more than {MAX_YAML_DEPTH} nested brackets: '
+                'this is not a reference description'
             )
 
 
@@ -364,7 +370,7 @@ def objects_in(described: Mapping[str, Any], size: tuple[int, int]) -> tuple[Mar
     objects = described.get('objects') or []
     if not isinstance(objects, list) or not all(isinstance(entry, dict) for entry in objects):
         raise BadReference('objects is not a list of {label: TEXT, box: [x, y, width, height]}')
-    check_count('objects', objects, MOST_OBJECTS)
+    check_count('objects', objects, MAX_OBJECTS)
     found = []
     for entry in objects:
         x, y, width, height = numbers(entry.get('box'), 4, 'box', '[x, y, width, height]')
@@ -415,7 +421,7 @@ def text(described: Mapping[str, Any], field: str) -> str:
 def beside(file: Path, name: Any) -> Path:
     """Return the file that a YAML file names, relative to its folder."""
     if not isinstance(name, str) or not name:
-        raise BadReference(f'{file} names no image: write `image: FILE`')
+        raise BadReference(f'{file} does not name an image: write `image: FILE`')
     return file.parent / name
 
 

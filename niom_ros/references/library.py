@@ -1,4 +1,4 @@
-"""All references that the matcher knows, and which one it looks for."""
+"""All references that the matcher knows, and which one is selected."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,14 +6,15 @@ import math
 from threading import Lock, RLock
 
 from niom_ros.core.errors import UserError
+from niom_ros.core.listing import listed
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import BadReference, Reference
 from niom_ros.references.folder import FolderError, ReferenceFolder
 from niom_ros.references.known_reference import KnownReference
 
 # Each holds its picture and its features in memory.
-MOST_REFERENCES = 200
-MOST_PIXELS = 500_000_000  # of all of them together
+MAX_REFERENCES = 200
+MAX_TOTAL_PIXELS = 500_000_000  # in total
 
 
 class UnknownReference(UserError):
@@ -62,29 +63,29 @@ class ReferenceLibrary:
     def choose(self, name: str) -> None:
         """Select this reference without writing that to disk."""
         with self._lock:
-            self._selected = self._named(name).id
+            self._selected = self._known_as(name).id
 
     def select(self, name: str) -> KnownReference:
         """Select this reference."""
         with self._changing:
-            named = self._named(name)
+            known = self._known_as(name)
             if self._folder is not None:
                 self._folder.write_selected(name)
             with self._lock:
                 self._selected = name
-            return named
+            return known
 
     def remove(self, name: str) -> KnownReference:
         """Forget a reference; if it was selected, none is afterwards."""
         with self._changing:
-            named = self._named(name)
+            known = self._known_as(name)
             if self._folder is not None:
                 self._folder.remove(name)
             with self._lock:
                 del self._known[name]
                 if self._selected == name:
                     self._selected = ''
-            return named
+            return known
 
     @contextmanager
     def unchanging(self) -> Iterator[None]:
@@ -108,22 +109,23 @@ class ReferenceLibrary:
         """Return the revision of the last reference that was set."""
         return self._revision
 
-    def why_nothing_is_sought(self) -> str:
+    def why_no_target(self) -> str:
         """Say why there is nothing to look for, and what to do about it."""
-        names = [named.id for named in self.all()]
+        names = [known.id for known in self.all()]
         if not names:
             return 'nothing to look for: call ~/set_reference'
-        return f'none is selected of {listed(names)}: call ~/select_reference'
+        return f'none is selected of {in_quotes(names)}: call ~/select_reference'
 
     def _check_room(self, given: Reference) -> None:
-        others = [named.given for named in self.all() if named.id != given.id]
-        if len(others) >= MOST_REFERENCES:
-            raise BadReference(f'{MOST_REFERENCES} references are known already: remove one first')
+        others = [known.given for known in self.all() if known.id != given.id]
+        if len(others) >= MAX_REFERENCES:
+            raise BadReference(f'{MAX_REFERENCES} references are known already: remove one first')
         pixels = sum(math.prod(each.size) for each in (given, *others))
-        if pixels > MOST_PIXELS:
+        if pixels > MAX_TOTAL_PIXELS:
             raise BadReference(
                 f'all references together would have {pixels / 1e6:.0f} million pixels, more than '
-                f'the limit of {MOST_PIXELS // 10**6} million: scale it down, or remove another'
+                f'the limit of {MAX_TOTAL_PIXELS // 10**6} million: '
+                'scale it down, or remove another'
             )
 
     def _add(
@@ -131,20 +133,19 @@ class ReferenceLibrary:
     ) -> KnownReference:
         with self._lock:
             self._revision += 1
-            named = KnownReference(reference, self._revision, file)
-            self._known[named.id] = named
+            known = KnownReference(reference, self._revision, file)
+            self._known[known.id] = known
             if select:
-                self._selected = named.id
-            return named
+                self._selected = known.id
+            return known
 
-    def _named(self, name: str) -> KnownReference:
+    def _known_as(self, name: str) -> KnownReference:
         if name not in self._known:
-            known = listed(sorted(self._known)) or 'none yet, call ~/set_reference'
-            raise UnknownReference(f"there is no reference '{name[:80]}'; known: {known}")
+            names = in_quotes(sorted(self._known)) or 'none yet, call ~/set_reference'
+            raise UnknownReference(f"there is no reference '{name[:80]}'; known: {names}")
         return self._known[name]
 
 
-def listed(names: list[str], most: int = 10) -> str:
+def in_quotes(names: list[str]) -> str:
     """Return the first names in one line."""
-    shown = ', '.join(f"'{name}'" for name in names[:most])
-    return f'{shown} and {len(names) - most} more' if len(names) > most else shown
+    return listed([f"'{name}'" for name in names])

@@ -1,6 +1,6 @@
 """A flat picture in a scene, seen by a moving camera: images with known ground truth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, KW_ONLY
 import math
 
 import cv2
@@ -37,6 +37,7 @@ class VirtualScene:
     surroundings: np.ndarray
     width: int = 640
     height: int = 480
+    _: KW_ONLY
     noise: float = 6.0  # standard deviation of each pixel, in grey values
     light_change: float = 0.35  # the light swings between 1 - this and 1 + this
     seed: int = 0

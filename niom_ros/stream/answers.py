@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def found(self) -> bool:
-        """Tell whether a reference was found in the image."""
+        """Return whether a reference was found in the image."""
         return self.status is Status.OK
 
     @property
@@ -73,7 +73,7 @@ class Answer:
 
     @property
     def tracked(self) -> bool:
-        """Tell whether the reference was tracked from an earlier image, not matched in full."""
+        """Return whether the reference was tracked from an earlier image, not matched in full."""
         return self.matched_tag is not None
 
     @property
@@ -108,16 +108,16 @@ def find_best(
     camera: CameraModel | None = None,
     no_camera: str = NO_CAMERA,
     prior: Prior | None = None,
-    most_keypoints: int | None = None,
+    max_keypoints: int | None = None,
 ) -> Answer:
     """Find the best of one or more references in a received RGB image, by a full match.
 
     Without a camera there is no pose; `no_camera` says why. `prior` comes from the last image in
-    which one was found. At most `most_keypoints` are matched; None: max_keypoints.
+    which one was found. At most `max_keypoints` are matched; None: as many as the extractor finds.
     """
     height, width = image.shape[:2]
     rotation = Rotation(options.rotation, width, height)
-    analysis = matcher.analyse(rotation.upright(image), most_keypoints)
+    analysis = matcher.analyse(rotation.upright(image), max_keypoints)
     prepared = [known.prepared for known in references]
     matches = matcher.match_all(prepared, analysis, options.matching, prior)
     best = max(range(len(matches)), key=lambda index: matches[index].agreement)
@@ -125,7 +125,13 @@ def find_best(
         (known.id, match.confidence) for known, match in zip(references, matches, strict=True)
     )
     answer = answer_about(
-        references[best], matches[best], analysis.image, rotation, options, camera, no_camera
+        references[best],
+        matches[best],
+        analysis.image,
+        rotation=rotation,
+        options=options,
+        camera=camera,
+        no_camera=no_camera,
     )
     return replace(answer, analysis=analysis, tried=tried)
 
@@ -134,6 +140,7 @@ def answer_about(
     known: KnownReference,
     upright: Match,
     image: np.ndarray,
+    *,
     rotation: Rotation,
     options: StreamOptions,
     camera: CameraModel | None,
@@ -145,10 +152,10 @@ def answer_about(
         known.given.landmarks,
         answer.match.correspondences,
         answer.match.verdict,
-        rotation.width,
-        rotation.height,
-        options.landmark_mode,
-        options.matching.limits.reprojection_error,
+        image_width=rotation.width,
+        image_height=rotation.height,
+        mode=options.landmark_mode,
+        reprojection_error=options.matching.limits.reprojection_error,
     )
     pose, no_pose = None, no_camera
     if camera is not None:

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 
 from niom_ros.core.errors import UserError
+from niom_ros.core.field_types import check_fields
 
 # The numbers of coefficients that OpenCV accepts for each distortion model of CameraInfo. 12
 # include four for a thin prism, 14 also two for a tilted sensor.
@@ -25,7 +26,7 @@ class CameraError(UserError):
     """A camera_info cannot be used; the message says what to do."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CameraModel:
     """A calibrated camera, in pixels of its images as received.
 
@@ -41,6 +42,16 @@ class CameraModel:
     # 3 x 3, from the frame of the lens to the optical frame
     rectification: np.ndarray = field(default_factory=lambda: np.eye(3))
     frame_id: str = ''  # of its images; empty: unknown
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a camera; lists become arrays."""
+        for name, shape in (('matrix', (3, 3)), ('distortion', (-1,)), ('rectification', (3, 3))):
+            object.__setattr__(self, name, as_numbers(name, getattr(self, name), shape))
+        check_fields(self, CameraError)
+        if not (self.matrix[0, 0] > 0 and self.matrix[1, 1] > 0):
+            raise CameraError(
+                'the focal lengths in the camera matrix are not positive: calibrate the camera'
+            )
 
     @classmethod
     def of_message(cls, info: Any, rectified: bool) -> 'CameraModel':
@@ -84,7 +95,7 @@ class CameraModel:
             frame_id=info.header.frame_id,
         )
 
-    def check_image(self, width: int, height: int, frame_id: str) -> None:
+    def check_image(self, width: int, height: int, frame_id: str = '') -> None:
         """Refuse images that do not fit the calibration."""
         names = {name.lstrip('/') for name in (self.frame_id, frame_id)} - {''}
         if len(names) > 1:
@@ -193,6 +204,18 @@ class CameraCalibration:
             return None, str(error)
 
 
+def as_numbers(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the numbers of a camera model as an array of this shape; -1 is any length."""
+    try:
+        values: np.ndarray | None = np.asarray(given, np.float64).reshape(shape)
+    except (TypeError, ValueError):
+        values = None
+    if values is None or not np.isfinite(values).all():
+        size = ' x '.join(str(side) for side in shape) if shape[0] > 0 else 'any number of'
+        raise CameraError(f'the {name} of a camera must be {size} finite numbers, as OpenCV has')
+    return values
+
+
 def as_matrix(info: Any, name: str, columns: int) -> np.ndarray:
     """Return a three-row matrix of camera_info."""
     values = np.asarray(getattr(info, name), np.float64).ravel()
@@ -238,7 +261,7 @@ def rotation(info: Any) -> np.ndarray:
         return np.eye(3)
     if not np.allclose(matrix @ matrix.T, np.eye(3), atol=1e-3) or np.linalg.det(matrix) < 0:
         raise CameraError(
-            f'r in camera_info is no rotation, but {matrix.ravel().tolist()}: '
+            f'r in camera_info is not a rotation matrix: {matrix.ravel().tolist()}: '
             'calibrate the camera again, or use rectified images and set rectified_image'
         )
     return matrix

@@ -35,9 +35,7 @@ class KeypointBudget:
 
     def keypoints(self, max_latency: float) -> int | None:
         """Return how many to use next; None: all. A latency of 0 means no limit."""
-        if not max_latency:
-            self._wanted, self.too_slow = float(self._most), ''
-        if self._wanted >= self._most:
+        if not max_latency or self._wanted >= self._most:
             return None
         step = self._parameters.step
         return max(self._fewest, int(self._wanted) // step * step)
@@ -45,6 +43,7 @@ class KeypointBudget:
     def took(self, seconds: float, max_latency: float) -> None:
         """Adapt to how long a match with as many keypoints as `keypoints` returned took."""
         if not max_latency:
+            self._wanted, self.too_slow = float(self._most), ''
             return
         taken = self.keypoints(max_latency) or self._most
         self.too_slow = ''

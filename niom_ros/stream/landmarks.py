@@ -7,7 +7,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from niom_ros.core.homographies import homography_deviations, SHARED_ERROR, warp_points
-from niom_ros.core.settings import check_choice, LANDMARK_MODES
+from niom_ros.core.settings import check_choice, LANDMARK_MODES, LandmarkMode
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.reference import Landmark
@@ -50,7 +50,7 @@ class PlacedLandmark:
 
 
 @dataclass(frozen=True)
-class Field:
+class OffsetField:
     """How far matches are from where the homography puts them."""
 
     predicted_points: np.ndarray  # N x 2, where the homography puts the matches
@@ -66,7 +66,7 @@ def place_landmarks(
     verdict: Verdict,
     image_width: int,
     image_height: int,
-    mode: str,
+    mode: LandmarkMode,
     reprojection_error: float,
     parameters: LandmarkParameters = DEFAULTS,
 ) -> tuple[PlacedLandmark, ...]:
@@ -124,7 +124,7 @@ def place_landmarks(
 def same_side(
     homography: np.ndarray, known_points: np.ndarray, reference_points: np.ndarray
 ) -> np.ndarray:
-    """Tell which points are on the same side of the camera as points known to be visible."""
+    """Return which points are on the same side of the camera as points known to be visible."""
     depths = lifted(reference_points) @ homography[2]
     # A homography and its negative are the same, so only a change of sign counts.
     return depths * (lifted(known_points) @ homography[2]).sum() > 0
@@ -136,7 +136,7 @@ def offset_field(
     inliers: np.ndarray,
     reprojection_error: float,
     parameters: LandmarkParameters = DEFAULTS,
-) -> Field:
+) -> OffsetField:
     """Return how far the object deviates from its homography, according to the matches."""
     known_points = correspondences.reference_points
     seen = same_side(homography, known_points[inliers], known_points)
@@ -153,7 +153,7 @@ def offset_field(
     # distributed vector in the plane is 2 ln 2 times the variance of its coordinates.
     noise = max(np.median(differences) / 2 / (2 * math.log(2)), SHARED_ERROR**2)
     bend = max((offsets**2).mean() - noise, 1e-6)
-    return Field(
+    return OffsetField(
         predicted_points=predicted_points,
         offsets=offsets,
         noise=noise,
@@ -168,7 +168,7 @@ def agreeing(
     reprojection_error: float,
     parameters: LandmarkParameters = DEFAULTS,
 ) -> np.ndarray:
-    """Tell which matches have neighbours with about the same offset, however large it is.
+    """Return which matches have neighbours with about the same offset, however large it is.
 
     Parts that stand out, or that lie elsewhere on a similar object, move together. Wrong matches
     go anywhere.
@@ -185,7 +185,7 @@ def agreeing(
 def corrected(
     image_points: np.ndarray,
     deviations: np.ndarray,
-    field: Field,
+    field: OffsetField,
     reprojection_error: float,
     most: int = DEFAULTS.nearest,
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -86,8 +86,8 @@ class Sight:
         by_rotation = np.einsum('nij,jkn->nik', pixel_per_point, point_per_rotation)
         return np.concatenate([pixel_per_point, by_rotation], axis=2).reshape(-1, 6)
 
-    def is_faced(self, placement: Placement) -> bool:
-        """Tell whether all points lie in front of the camera, which sees the picture's front."""
+    def sees_front(self, placement: Placement) -> bool:
+        """Return whether all points lie in front of the camera, which sees the picture's front."""
         depths = self.plane_points @ placement.rotation[2] + placement.translation[2]
         return bool((depths > 0).all() and placement.rotation[:, 2] @ placement.translation > 0)
 
@@ -110,7 +110,7 @@ def find_pose(
     sight = sight_of(reference_points, image_points, reference_size, camera, parameters)
     if sight is None:
         return None
-    found = distinct([refined(sight, start) for start in starts(sight) if sight.is_faced(start)])
+    found = distinct([refined(sight, start) for start in starts(sight) if sight.sees_front(start)])
     if not found:
         return None
     best, *others = sorted(found, key=lambda placement: error_of(sight, placement))
@@ -168,7 +168,7 @@ def in_widths(reference_points: np.ndarray, reference_size: tuple[int, int]) -> 
 
 
 def on_a_line(points: np.ndarray, max_flatness: float) -> bool:
-    """Tell whether points lie so close to a line that a pose would be meaningless."""
+    """Return whether points lie so close to a line that a pose would be meaningless."""
     spreads = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
     return bool(spreads[1] <= max_flatness * spreads[0])
 
@@ -217,7 +217,7 @@ def refined(sight: Sight, start: Placement) -> Placement:
         step = -np.linalg.solve(damped, jacobian.T @ residuals)
         trial = moved(best, step)
         gain = residuals @ residuals - (sight.residuals(trial) ** 2).sum()
-        if gain > 0 and sight.is_faced(trial):
+        if gain > 0 and sight.sees_front(trial):
             best, damping = trial, max(damping / 10, 1e-12)
         else:
             damping *= 10

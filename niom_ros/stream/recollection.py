@@ -40,6 +40,7 @@ class Recollection:
         self,
         references: Sequence[KnownReference],
         tracked: Tracked | None,
+        *,
         stamp: float,
         shape: tuple[int, ...],
         detection_interval: float,
@@ -61,7 +62,7 @@ class Recollection:
             seen is not None
             and seen.reference is prior.reference
             and seen.shape == shape
-            and stamp - seen.stamp < detection_interval
+            and 0 <= stamp - seen.stamp < detection_interval
         ):
             scene = seen.scene.carried(view @ np.linalg.inv(seen.reference_to_image))
         return replace(prior, reference_to_image=view, followed=True, scene=scene)

@@ -1,4 +1,4 @@
-"""Rotating images of cameras mounted at an angle upright, and the results back again."""
+"""Rotate the images of a turned camera upright, and results back."""
 
 from dataclasses import dataclass, replace
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from niom_ros.core.faults import explained
+from niom_ros.core.field_types import check_type, fits
 from niom_ros.core.settings import Limits, SettingsError, StreamOptions
 from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.geometry import Status
@@ -30,10 +31,11 @@ from niom_ros.stream.rotation import Rotation
 from niom_ros.tracking.track import FullMatch, Tracked
 from niom_ros.tracking.tracker import Tracker
 
-FRAMES_KEPT = 8  # that were or will be matched in full; a track starts from one of the last
-SOMETHING_ELSE = 'something else is looked for, or in another way'
+MAX_TAGS = 8  # frames that were matched in full; a track starts from one of the last
+MAX_WAITING = 1000  # frames to be matched in full, if nobody matches any
+OTHER_TARGET = 'the target or the matching options changed'
 TRACKING_FAILED = 'tracking failed'
-TIME_WENT_BACK = 'the frames began anew: their time went back'
+TIME_WENT_BACK = 'the stamps went back in time: tracking starts over'
 NOT_WEIGHTED = Weights(why_none='tracked')
 
 
@@ -86,6 +88,7 @@ class Waiting:
 
     begun: float  # when work on it began, in seconds of the clock
     tracked: Tracked | None  # where its reference was tracked to
+    start: int  # how often the stamps had gone back before it
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,11 @@ class MatchDeadline:
     """How long a full match may take, on a slow machine, before it counts as stuck."""
 
     seconds: float = 120.0  # for each reference
-    most_seconds: float = 600.0  # for all of them together
+    max_seconds: float = 600.0  # for all of them together
 
     def after(self, now: float, references: int) -> float:
         """Return the deadline of a full match that starts now."""
-        return now + min(self.seconds * references, self.most_seconds)
+        return now + min(self.seconds * references, self.max_seconds)
 
 
 class Stream:
@@ -111,7 +114,7 @@ class Stream:
     def __init__(
         self,
         matcher: Matcher,
-        references: Sequence[PreparedReference] = (),
+        references: Sequence[PreparedReference] | PreparedReference = (),
         options: StreamOptions | None = None,
         *,
         camera: CameraModel | None = None,
@@ -127,9 +130,13 @@ class Stream:
         """Start without any track; references, options and camera are those of `answer`.
 
         The clock measures how long full matches take. `report` gets every fault, even one that
-        costs no answer; `name` says who failed. An error that it survives costs one frame.
+        costs no answer; `name` is the subject of these messages. Errors of the type `survives`
+        cost one frame, others end the call.
         """
         references = list(references) if isinstance(references, Sequence) else [references]
+        options = options or StreamOptions()
+        check_type('options', options, StreamOptions, SettingsError)
+        check_type('camera', camera, CameraModel | None, SettingsError)
         for prepared in references:
             check_prepared(prepared)
         self.matcher = matcher
@@ -138,7 +145,7 @@ class Stream:
             KnownReference(prepared, revision)
             for revision, prepared in enumerate(references, start=1)
         )
-        self._options = options or StreamOptions()
+        self._options = options
         self._camera = camera
         self._tracker = tracker or Tracker()
         self._recollection = recollection or Recollection()
@@ -148,14 +155,15 @@ class Stream:
         self._report = report
         self._name = name
         self._survives = survives
-        self._following = False  # whether the last frame was answered by tracking
+        self._tracking = False  # whether the last frame was answered by tracking
         self._target: Target | None = None  # what may be tracked; None: nothing
         self._last_stamp = -math.inf  # of the last frame
         self._last_match = -math.inf  # stamp of the last frame that should be matched
         self._match_due = math.inf  # deadline of the full match under way
-        self._memory = Lock()  # guards the two below, which both threads use
+        self._lock = Lock()  # guards what follows, which both threads use
         self._tags: dict[float, Any] = {}  # by stamp, of frames in which a track may have started
         self._waiting: dict[float, Waiting] = {}  # by stamp, frames to be matched in full
+        self._starts = 0  # how often the stamps went back
 
     @property
     def too_slow(self) -> str:
@@ -179,8 +187,10 @@ class Stream:
         check_rgb(image, 'the image')
         if not self._references:
             raise SettingsError('the stream has no references: give some to Stream')
+        if self._camera is not None:
+            self._camera.check_image(image.shape[1], image.shape[0])
         stamp = self._clock() if stamp is None else stamp
-        if not isinstance(stamp, int | float) or not math.isfinite(stamp):
+        if not fits(stamp, float) or not math.isfinite(stamp):
             raise SettingsError(f'the stamp of an image is {stamp!r}: give seconds')
         return Frame(image, float(stamp), self._references, self._options, self._camera)
 
@@ -200,6 +210,7 @@ class Stream:
 
         The first frame in which it is lost is answered as well, so that a loss shows at once.
         """
+        check_type('the frame', frame, Frame | RefusedFrame, SettingsError)
         begun = self._clock()
         if isinstance(frame, Frame) and frame.begun is not None:
             begun = frame.begun
@@ -210,7 +221,7 @@ class Stream:
         if target != self._target:
             # In this order, so that a track that starts just now is forgotten here or by `match`.
             self._target = target
-            self.forget(SOMETHING_ELSE)
+            self.forget(OTHER_TARGET)
         self.wants_match = False
         if stuck := self._why_stuck():
             # Nothing confirms the track any more, and no full match would answer this frame.
@@ -221,32 +232,35 @@ class Stream:
             tracked, tag = self._track(frame) if target is not None else (None, None)
             found = tracked is not None and tracked.found
             answer = None
-            if found or self._following:
-                answer = replace(self._followed(frame, tracked, begun), matched_tag=tag)
+            if found or self._tracking:
+                answer = replace(self._tracked_answer(frame, tracked, begun), matched_tag=tag)
         except Exception as error:
             self.forget(TRACKING_FAILED)
-            self._following = False
+            self._tracking = False
             return self._fault(error)
-        self._following = found
+        self._tracking = found
         if not found or frame.stamp - self._last_match >= frame.options.match_interval:
             self._last_match = frame.stamp
             self.wants_match = True
-            with self._memory:
-                remember(self._waiting, frame.stamp, Waiting(begun, tracked))
+            with self._lock:
+                remember(
+                    self._waiting, frame.stamp, Waiting(begun, tracked, self._starts), MAX_WAITING
+                )
         return answer
 
     def forget(self, why: str) -> None:
         """Give up the track, for example because something else is looked for."""
         self._tracker.forget(why)
-        with self._memory:
+        with self._lock:
             self._tags.clear()
 
     def _start_over(self) -> None:
         """Forget everything that depends on earlier stamps."""
         self.forget(TIME_WENT_BACK)
         self._last_match = -math.inf
-        self._recollection.forget()
-        with self._memory:
+        with self._lock:
+            self._starts += 1  # a match under way belongs to the earlier frames
+            self._recollection.forget()
             self._waiting.clear()
 
     def _track(self, frame: Frame | RefusedFrame) -> tuple[Tracked | None, Any]:
@@ -255,20 +269,20 @@ class Stream:
             return None, None
         tracked = self._tracker.follow(frame.upright, frame.stamp)
         current = any(known.revision == tracked.revision for known in frame.references)
-        with self._memory:
+        with self._lock:
             tag = self._tags.get(tracked.matched_stamp)
         if not current or (tracked.found and tag is None):
             return None, None  # the track is being forgotten just now
         return tracked, tag
 
-    def _followed(
+    def _tracked_answer(
         self, frame: Frame | RefusedFrame, tracked: Tracked | None, begun: float
     ) -> Answer:
         """Return the answer to a frame by tracking."""
         if isinstance(frame, RefusedFrame):
             return frame.answer
         if tracked is None:
-            return no_answer(Status.FEW_MATCHES, 'no longer tracked: it is looked for again')
+            return no_answer(Status.FEW_MATCHES, 'the track was lost: searching again')
         known = next(known for known in frame.references if known.revision == tracked.revision)
         match = Match(
             tracked.verdict,
@@ -281,10 +295,10 @@ class Stream:
             known,
             match,
             frame.upright,
-            frame.rotation,
-            frame.options,
-            frame.camera,
-            frame.no_camera,
+            rotation=frame.rotation,
+            options=frame.options,
+            camera=frame.camera,
+            no_camera=frame.no_camera,
         )
 
     def _why_stuck(self) -> str:
@@ -300,28 +314,44 @@ class Stream:
     # Full matches
 
     def match(
-        self, frame: Frame | RefusedFrame, tell: Callable[[Answer], object] = lambda answer: None
+        self,
+        frame: Frame | RefusedFrame,
+        on_answer: Callable[[Answer], object] = lambda answer: None,
     ) -> Answer:
         """Match a frame in full and correct the track.
 
-        `tell` gets the answer first, because the tracker takes a moment to catch up.
+        `on_answer` gets the answer first, because the tracker takes a moment to catch up.
         """
         if isinstance(frame, RefusedFrame):
-            tell(frame.answer)
+            on_answer(frame.answer)
             return frame.answer
-        answer = self._match(frame)
-        tell(answer)
+        check_type('the frame', frame, Frame, SettingsError)
+        with self._lock:
+            waiting = self._waiting.pop(frame.stamp, None)
+            waiting = waiting or Waiting(self._clock(), None, self._starts)
+            for stamp in [stamp for stamp in self._waiting if stamp < frame.stamp]:
+                del self._waiting[stamp]  # only the newest frames are matched
+        answer = self._match(frame, waiting)
+        on_answer(answer)
+        if waiting.start != self._starts:  # the stamps went back meanwhile
+            return answer
         try:
             self._correct(frame, answer)
         except Exception as error:
             self.forget(TRACKING_FAILED)
-            self._report(f'it cannot be tracked: {explained(error)}')
+            self._report(f'tracking could not start: {explained(error)}')
         return answer
 
-    def _match(self, frame: Frame) -> Answer:
+    def _match(self, frame: Frame, waiting: Waiting) -> Answer:
         options = frame.options
-        with self._memory:
-            waiting = self._waiting.pop(frame.stamp, Waiting(self._clock(), None))
+        with self._lock:
+            prior = self._recollection.prior(
+                frame.references,
+                waiting.tracked,
+                stamp=frame.stamp,
+                shape=frame.upright.shape,
+                detection_interval=options.detection_interval,
+            )
         self._match_due = self._deadline.after(self._clock(), len(frame.references))
         try:
             answer = find_best(
@@ -331,22 +361,18 @@ class Stream:
                 options,
                 camera=frame.camera,
                 no_camera=frame.no_camera,
-                prior=self._recollection.prior(
-                    frame.references,
-                    waiting.tracked,
-                    frame.stamp,
-                    frame.upright.shape,
-                    options.detection_interval,
-                ),
-                most_keypoints=self._budget.keypoints(options.max_latency),
+                prior=prior,
+                max_keypoints=self._budget.keypoints(options.max_latency),
             )
         except self._survives as error:
             return self._fault(error)
         finally:
             self._match_due = math.inf
-        if answer.analysis is not None and answer.analysis.by_keypoints:
+        if answer.upright.by_keypoints:
             self._budget.took(self._clock() - waiting.begun, options.max_latency)
-        self._recollection.note(answer, frame.stamp)
+        with self._lock:
+            if waiting.start == self._starts:
+                self._recollection.note(answer, frame.stamp)
         return answer
 
     def _correct(self, frame: Frame, answer: Answer) -> None:
@@ -358,8 +384,9 @@ class Stream:
         if not answer.found or known is None:
             self._tracker.not_found(frame.stamp)
             return
-        with self._memory:
-            remember(self._tags, frame.stamp, frame.stamp if frame.tag is None else frame.tag)
+        with self._lock:
+            tag = frame.stamp if frame.tag is None else frame.tag
+            remember(self._tags, frame.stamp, tag, MAX_TAGS)
         self._tracker.limits = frame.options.matching.limits
         self._tracker.matched(
             FullMatch(
@@ -373,7 +400,7 @@ class Stream:
             )
         )
         if target != self._target:  # changed meanwhile
-            self.forget(SOMETHING_ELSE)
+            self.forget(OTHER_TARGET)
 
     def _fault(self, error: BaseException) -> Answer:
         """Return the answer to a frame on which something failed."""
@@ -388,8 +415,8 @@ def target_of(frame: Frame | RefusedFrame) -> Target:
     return Target(revisions, frame.options.matching.limits, frame.options.rotation)
 
 
-def remember(kept: dict[float, Any], stamp: float, what: Any) -> None:
-    """Keep something about a frame, and drop what was kept first beyond FRAMES_KEPT."""
+def remember(kept: dict[float, Any], stamp: float, what: Any, most: int) -> None:
+    """Keep something about a frame, and drop the oldest if there are more than `most`."""
     kept[stamp] = what
-    for old in list(kept)[:-FRAMES_KEPT]:
+    for old in list(kept)[:-most]:
         del kept[old]

@@ -77,7 +77,7 @@ class FullMatch:
     def __post_init__(self) -> None:
         """Refuse a match without a valid homography."""
         if self.verdict.reference_to_image is None:
-            raise ValueError('only a full match with status OK can be followed')
+            raise ValueError('only a full match with status OK can be tracked')
         if not np.isfinite(self.verdict.reference_to_image).all():
             raise ValueError('the homography of a full match must be made of numbers')
 
@@ -94,7 +94,7 @@ class Tracked:
 
     @property
     def found(self) -> bool:
-        """Tell whether the reference was found."""
+        """Return whether the reference was found."""
         return self.verdict.status is Status.OK
 
     @property
@@ -188,7 +188,7 @@ class Track:
 
     @property
     def lost_for_good(self) -> bool:
-        """Tell whether the reference was lost too long ago to be searched."""
+        """Return whether the reference was lost too long ago to be searched."""
         waited = self.newest.stamp - self._frame.stamp
         return not self.newest.found and waited > self._parameters.max_search_time
 
@@ -198,7 +198,7 @@ class Track:
             verdict = self.newest.verdict
             self.newest = self._lost(frame, verdict.status, verdict.message)
         elif frame.image_size != self._frame.image_size:
-            reason = 'the camera images have another size now'
+            reason = 'the camera image size changed'
             self.newest = self._lost(frame, Status.LOW_CONFIDENCE, reason)
         else:
             self.newest = self._find(frame)
@@ -242,11 +242,11 @@ class Track:
         """Align the patches with a frame from a guess, and judge the result."""
         min_points = self._parameters.min_points
         if guess is None or not in_front(guess, self.reference_box):
-            return self._lost(frame, Status.FEW_MATCHES, 'hardly any point could be followed')
+            return self._lost(frame, Status.FEW_MATCHES, 'hardly any point could be tracked')
         corners = len(self._keyframe.reference_points)
         if corners < min_points:
             reason = (
-                f'the frame of the full match has only {corners} corners to be followed, '
+                f'the frame of the full match has only {corners} corners to track, '
                 f'{min_points} are needed'
             )
             return self._lost(frame, Status.FEW_MATCHES, reason)
@@ -264,7 +264,7 @@ class Track:
         if len(fit.agreeing) < min_points:
             reason = (
                 f'only {len(fit.agreeing)} points of the reference are in view, '
-                f'{min_points} must be'
+                f'{min_points} are needed'
             )
             return self._lost(frame, Status.FEW_MATCHES, reason)
         return self._judge(frame, fit)
@@ -328,7 +328,7 @@ class Track:
         share_alike = self._appearance.share_alike(frame, reference_to_grey)
         if share_alike < parameters.min_share_alike:
             reason = (
-                f'only {share_alike:.0%} of the reference still look as in the full match, '
+                f'only {share_alike:.0%} of the reference still looks as in the full match, '
                 f'{parameters.min_share_alike:.0%} must'
             )
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
@@ -448,7 +448,7 @@ def why_too_sudden(
     allowed = parameters.max_distortion * size * max(1.0, seconds / parameters.frame_time)
     if moves.max() <= allowed:
         return ''
-    return 'the outline of the reference would change its size or shape all at once'
+    return 'the outline of the reference changes size or shape too suddenly'
 
 
 def tracked_area(match: FullMatch, hull_scale: float) -> np.ndarray:

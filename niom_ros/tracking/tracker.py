@@ -18,7 +18,7 @@ class TrackerParameters:
     """When full matches confirm or end a track, and the parameters of each track."""
 
     max_misses: int = 3  # consecutive full matches without the tracked reference
-    max_miss_time: float = 5.0  # seconds from the first of these to a further one
+    max_miss_time: float = 5.0  # seconds from the first of these to the last one
     max_remembered: int = 512  # tracked frames whose homography is kept, to check full matches
     max_disagreement: float = 0.05  # relative corner error between a full match and the track
     max_frames_locked: int = 2  # processed while the camera waits for the lock
@@ -28,6 +28,7 @@ class TrackerParameters:
 
 
 DEFAULTS = TrackerParameters()
+NOT_FOUND_YET = 'no full match has found a reference yet'
 
 
 class Tracker:
@@ -47,7 +48,7 @@ class Tracker:
         # Stamps and reference_to_image of tracked frames.
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=parameters.max_remembered)
         self._track: Track | None = None
-        self._why_not = 'no full match has found a reference yet'
+        self._why_not = NOT_FOUND_YET
         self._misses: list[float] = []  # stamps of consecutive full matches that found nothing
         self._resets = 0  # how often everything was forgotten
 
@@ -57,9 +58,9 @@ class Tracker:
         with self._lock:
             before = self._history.newest
             if before is not None and before.stamp >= stamp:
-                self._forget('the frames began anew: their time went back')
+                self._forget('the stamps went back in time: tracking starts over')
             elif before is not None and before.image_size != frame.image_size:
-                self._forget('the camera images have another size now')
+                self._forget('the camera image size changed')
             self._history.add(frame)
             if self._track is not None:
                 self._remember(self._track.follow(frame))
@@ -104,7 +105,7 @@ class Tracker:
             if count >= self._parameters.max_misses or too_long:
                 self._give_up(f'{count} full matches in a row did not find the reference')
 
-    def forget(self, reason: str = 'no full match has found a reference yet') -> None:
+    def forget(self, reason: str = NOT_FOUND_YET) -> None:
         """Forget everything, for example because another reference is looked for."""
         with self._lock:
             self._forget(reason)
@@ -139,7 +140,7 @@ class Tracker:
         return self._track.newest.verdict.reference_to_image
 
     def _agrees(self, match: FullMatch) -> bool:
-        """Tell whether the track had the reference where a full match of that frame found it."""
+        """Return whether the track had the reference where a full match of that frame found it."""
         found = match.verdict.reference_to_image
         tracked = next((past for stamp, past in self._past if stamp == match.stamp), None)
         track = self._track
