@@ -125,7 +125,7 @@ def semantic_fields(build: Build, match: Match) -> dict[str, Any]:
         'object_pairs': [
             build('niom_ros/ObjectPair', **asdict(pair)) for pair in match.paired.pairs
         ],
-        'pairing': match.paired.how,
+        'pairing': match.paired.description,
     }
 
 

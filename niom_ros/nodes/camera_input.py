@@ -105,7 +105,7 @@ class CameraInput:
             return self._calibration.camera_for(self._info, rectified, width, height, frame_id)
 
     def has_calibration(self) -> bool:
-        """Tell whether camera_info has arrived."""
+        """Return whether camera_info has arrived."""
         return self._info is not None
 
     def _on_image(self, message: Image | CompressedImage) -> None:

@@ -52,12 +52,18 @@ class Configured:
     outputs: Outputs
     folder: ReferenceFolder | None
 
-    def sought(self, live: Live) -> tuple[KnownReference, ...]:
+    def targets(self, live: Live) -> tuple[KnownReference, ...]:
         """Return the references that frames are searched for."""
         if live.values['match_all']:
             return self.library.all()
         selected = self.library.selected
         return () if selected is None else (selected,)
+
+    def why_replaced(self, known: KnownReference | None, live: Live) -> str:
+        """Say why a reference that was found is no longer looked for, '' if it is."""
+        if known is None or any(each.revision == known.revision for each in self.targets(live)):
+            return ''
+        return f"'{known.id}' was replaced, removed or deselected after the image was taken"
 
     def close(self) -> None:
         """Close the outputs and release the folder for other nodes."""

@@ -10,12 +10,13 @@ from rclpy.node import Node
 import torch
 
 from niom_ros.core.faults import printable
+from niom_ros.core.listing import listed
 from niom_ros.matching.geometry import Status
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.statistics import Summary
 
 RECENT_FAULT = 10.0  # seconds for which a fault is a warning
-MOST_TOPICS = 12  # listed when no image arrives
+MAX_TOPICS = 12  # listed when no image arrives
 IMAGE_TOPIC_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -84,13 +85,10 @@ def no_image(node: Node, camera: CameraInput, silence: float) -> str:
         and node.count_publishers(topic)
         and not topic.startswith(f'{node.get_fully_qualified_name()}/')
     ]
-    listed = ', '.join(others[:MOST_TOPICS])
-    if len(others) > MOST_TOPICS:
-        listed += f' and {len(others) - MOST_TOPICS} more'
     message = f'no image for {silence:.0f} s on {camera.topic}; '
     if not others:
         return message + 'no image topic exists: start the camera, check ROS_DOMAIN_ID'
-    message += f'these image topics exist: {listed}'
+    message += f'these image topics exist: {listed(others, MAX_TOPICS)}'
     if node.count_publishers(camera.topic):
         return message + '; it has a publisher, but nothing arrives: check its type and QoS'
     return message + '; remap image to one of them'

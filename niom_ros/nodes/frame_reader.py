@@ -51,7 +51,7 @@ class FrameReader:
     def read(self, message: CameraImage, live: Live) -> Received:
         """Return a message with its frame, or with the answer if it cannot be used."""
         stamp = time.monotonic()  # of a steady clock, so that stamps never go back
-        references = self._configured.sought(live)
+        references = self._configured.targets(live)
         try:
             if too_old := self.why_stale(message, live):
                 return self.refused(message, live, no_answer(Status.STALE, too_old))
@@ -63,7 +63,7 @@ class FrameReader:
             if camera is None and self._camera.has_calibration():
                 self._note_fault(no_camera)
             if not references:
-                why = self._configured.library.why_nothing_is_sought()
+                why = self._configured.library.why_no_target()
                 nothing = no_answer(Status.NO_REFERENCE, why, image, live.options.rotation)
                 return replace(self.refused(message, live, nothing), size=size)
         except ImageError as error:
@@ -88,7 +88,7 @@ class FrameReader:
         refused = RefusedFrame(
             answer=answer,
             stamp=time.monotonic(),
-            references=self._configured.sought(live),
+            references=self._configured.targets(live),
             options=live.options,
         )
         return Received(message, live, size, refused)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 import math
 from threading import Lock, Thread
+import time
 from typing import Any
 
 from rclpy.node import Node
@@ -14,12 +15,12 @@ from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured, Live
 from niom_ros.nodes.frame_reader import CameraImage, FrameReader, Received
 from niom_ros.nodes.newest_frame import NewestFrame
-from niom_ros.nodes.picture_thread import PictureThread, Shown
+from niom_ros.nodes.picture_thread import PictureRequest, PictureThread
 from niom_ros.nodes.statistics import Statistics
 from niom_ros.stream.answers import Answer, no_answer
 from niom_ros.stream.stream import MatchDeadline, Stream
 
-LONGEST_END = 30.0  # seconds to wait for the frame being matched
+STOP_TIMEOUT = 30.0  # seconds to wait for the frame being matched
 FAULT_LOG_PAUSE = 1.0  # seconds; a fault in every frame must not fill the disk
 MATCH_DEADLINE = MatchDeadline()
 
@@ -49,12 +50,12 @@ class FrameWorker:
         self._to_match: NewestFrame[Received] = NewestFrame()
         self._statistics = statistics
         self._live = live
-        self._stream = Stream(
+        self.stream = Stream(
             configured.matcher,
             deadline=MATCH_DEADLINE,
             report=self._fail,
             name='the node',
-            survives=BaseException,  # also a plug-in that calls sys.exit costs only its frame
+            survives=BaseException,  # so that a plug-in that calls sys.exit costs only its frame
         )
         self._answered = -math.inf  # stamp of the newest answered frame
         self._publishing = Lock()
@@ -68,23 +69,14 @@ class FrameWorker:
             thread.daemon = True
             thread.start()
 
-    @property
-    def too_slow(self) -> str:
-        """Say why full matches do not keep max_latency, '' if they do."""
-        return self._stream.too_slow
-
-    @property
-    def keypoints(self) -> int | None:
-        """Return how many keypoints max_latency allows for full matches; None: no limit."""
-        return self._stream.keypoints(self._live().options.max_latency)
-
     def stop(self) -> None:
         """Stop; a frame that is still being matched is not published."""
         self._frames.close()
         self._to_match.close()
         self._pictures.close()
+        deadline = time.monotonic() + STOP_TIMEOUT
         for thread in (*self._threads, self._pictures.thread):
-            thread.join(LONGEST_END)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self, frames: NewestFrame[Any], act: Callable[[Any], None]) -> None:
         while (frame := frames.take()) is not None:
@@ -106,9 +98,9 @@ class FrameWorker:
             reason = f'the node failed on this frame: {explained(error)}'
             self._fail(reason)
             received = self._reader.refused(message, live, no_answer(Status.FAULT, reason))
-        answer = self._stream.follow(received.frame)
+        answer = self.stream.follow(received.frame)
         published = None if answer is None else self._publish(received, answer)
-        if self._stream.wants_match:
+        if self.stream.wants_match:
             self._to_match.put(received)
         if published is not None:
             self._show(received, published)
@@ -116,13 +108,13 @@ class FrameWorker:
     def _match(self, received: Received) -> None:
         """Match a frame in full, and publish the answer unless a newer frame was answered."""
         published: list[Answer | None] = []
-        answer = self._stream.match(
+        answer = self.stream.match(
             received.frame, lambda answer: published.append(self._publish(received, answer))
         )
         # Only now, when the track is corrected: pictures must not delay it.
         if published and published[0] is not None:
             self._show(received, published[0])
-        else:
+        elif not self._to_match.closed and not self._why_replaced(answer):
             self._show(received, answer, only_heat=True)  # tracking has no heat to show
 
     def _publish(self, received: Received, answer: Answer) -> Answer | None:
@@ -160,7 +152,7 @@ class FrameWorker:
 
     def _show(self, received: Received, answer: Answer, only_heat: bool = False) -> None:
         """Have pictures drawn; answers do not depend on them."""
-        shown = Shown(
+        shown = PictureRequest(
             answer=answer,
             stamp=received.frame.stamp,
             header=received.message.header,
@@ -170,6 +162,9 @@ class FrameWorker:
             self._pictures.show(shown, only_heat)
         except Exception as error:
             self._fail(f'a picture could not be drawn: {explained(error)}')
+
+    def _why_replaced(self, answer: Answer) -> str:
+        return self._configured.why_replaced(answer.reference, self._live())
 
     def _info(self, received: Received) -> FrameInfo:
         matcher = self._configured.matcher
@@ -185,14 +180,6 @@ class FrameWorker:
             received=count,
             dropped=dropped + self._to_match.counts[1],
         )
-
-    def _why_replaced(self, answer: Answer) -> str:
-        """Say why a reference that was found is no longer looked for, '' if it is."""
-        known = answer.reference
-        sought = self._configured.sought(self._live())
-        if known is None or any(each.revision == known.revision for each in sought):
-            return ''
-        return f"'{known.id}' was replaced, removed or deselected after the image was taken"
 
     def _fail(self, fault: str) -> None:
         """Report a fault in the log and in diagnostics."""

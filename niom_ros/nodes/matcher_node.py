@@ -181,7 +181,7 @@ class MatcherNode(LifecycleNode):
         if self.live.transport != transport:  # it changed in the meantime
             self.camera.reopen(*self.live.transport)
         waiting_for = f'images on {self.camera.topic}'
-        if not self.configured.sought(self.live):
+        if not self.configured.targets(self.live):
             waiting_for += f' and a call to {self.resolve_service_name("~/set_reference")}'
         matcher = self.configured.matcher
         self.get_logger().info(
@@ -252,12 +252,13 @@ class MatcherNode(LifecycleNode):
                 'device': matcher.device,
                 'threads': torch.get_num_threads(),
             }
-            if state == 'active' and not configured.sought(live):
-                problem = library.why_nothing_is_sought()
+            if state == 'active' and not configured.targets(live):
+                problem = library.why_no_target()
         if worker is not None:
             values['pose'] = worker.no_pose or 'published when found'
-            values['keypoints by max_latency'] = worker.keypoints or 'all'
-            problem = problem or worker.too_slow
+            keypoints = worker.stream.keypoints(live.options.max_latency)
+            values['keypoints by max_latency'] = keypoints or 'all'
+            problem = problem or worker.stream.too_slow
         array = DiagnosticArray()
         array.header.stamp = self.get_clock().now().to_msg()
         array.status = [matching_status(self, summary, state, values | memory(), problem)]

@@ -51,7 +51,7 @@ class NewestFrame(Generic[Frame]):
 
     @property
     def closed(self) -> bool:
-        """Tell whether the worker should end."""
+        """Return whether the worker should end."""
         return self._closed
 
     @property

@@ -78,14 +78,14 @@ class Outputs:
             # tf2_ros offers no way to close a broadcaster.
             self._node.destroy_publisher(self._transforms.pub_tf)
 
-    def publish_reference(self, named: KnownReference | None) -> None:
+    def publish_reference(self, known: KnownReference | None) -> None:
         """Publish the picture of the selected reference; an empty image if there is none."""
         header = Header(stamp=self._node.get_clock().now().to_msg())
-        if named is None:
+        if known is None:
             self._reference_image.publish(Image(header=header))
             return
-        header.frame_id = named.id
-        self._reference_image.publish(rgb_to_message(named.given.image, header))
+        header.frame_id = known.id
+        self._reference_image.publish(rgb_to_message(known.given.image, header))
 
     def publish(
         self, answer: Answer, frame: FrameInfo, camera: CameraModel | None, publish_tf: bool
@@ -109,7 +109,7 @@ class Outputs:
             self._markers.publish(markers)
 
     def is_watched(self, topic: str) -> bool:
-        """Tell whether anybody listens to the pictures of a topic."""
+        """Return whether anybody listens to the pictures of a topic."""
         return bool(self._pictures[topic].get_subscription_count())
 
     def publish_picture(self, topic: str, answer: Answer, header: Header, width: int) -> None:

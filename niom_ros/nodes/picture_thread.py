@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 import math
-from threading import Condition, Thread
+import os
+import sys
+from threading import Condition, get_native_id, Thread
 
 from std_msgs.msg import Header
 
@@ -11,9 +13,11 @@ from niom_ros.core.faults import explained
 from niom_ros.nodes.outputs import HEAT, Outputs, PICTURES
 from niom_ros.stream.answers import Answer
 
+NICENESS = 10  # of 0 to 19, the least urgent
+
 
 @dataclass(frozen=True)
-class Shown:
+class PictureRequest:
     """An answer to draw a picture of."""
 
     answer: Answer
@@ -25,21 +29,22 @@ class Shown:
 class PictureThread:
     """Draws the newest picture of each topic that has a subscriber.
 
-    Nothing waits for a picture: one that is not drawn when the next comes is dropped.
+    Nothing waits for a picture: one that is not drawn when the next comes is dropped. Where all
+    cores are busy, matching and tracking go first.
     """
 
     def __init__(self, outputs: Outputs, report: Callable[[str], None]) -> None:
         """Start the thread; `report` gets faults."""
         self._outputs = outputs
         self._report = report
-        self._waiting: dict[str, Shown] = {}  # by topic, oldest first
+        self._waiting: dict[str, PictureRequest] = {}  # by topic, oldest first
         self._newest: dict[str, float] = {}  # by topic, the stamp of the last frame
         self._changed = Condition()
         self._closed = False
         self.thread = Thread(target=self._work, name='pictures', daemon=True)
         self.thread.start()
 
-    def show(self, shown: Shown, only_heat: bool = False) -> None:
+    def show(self, shown: PictureRequest, only_heat: bool = False) -> None:
         """Queue the pictures that have subscribers, unless a newer frame was shown."""
         for topic in (HEAT,) if only_heat else PICTURES:
             # A frame that was only tracked has no heat, and must not displace one that has.
@@ -60,6 +65,7 @@ class PictureThread:
             self._changed.notify()
 
     def _work(self) -> None:
+        yield_to_others()
         while (task := self._next()) is not None:
             topic, shown = task
             try:
@@ -68,7 +74,7 @@ class PictureThread:
                 self._report(f'a picture could not be drawn: {explained(error)}')
             del task, shown  # the networks' view of an image takes megabytes
 
-    def _next(self) -> tuple[str, Shown] | None:
+    def _next(self) -> tuple[str, PictureRequest] | None:
         """Wait for the next picture to draw; None once closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._waiting)
@@ -76,3 +82,9 @@ class PictureThread:
                 return None
             topic = next(iter(self._waiting))
             return topic, self._waiting.pop(topic)
+
+
+def yield_to_others() -> None:
+    """Let the scheduler prefer all other threads to the calling one."""
+    if sys.platform == 'linux':  # elsewhere, a thread has the priority of its process
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), NICENESS)

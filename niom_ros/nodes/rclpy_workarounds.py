@@ -6,8 +6,8 @@ test_rclpy_workarounds.py has a test that fails as soon as rclpy no longer needs
 | workaround               | what plain rclpy does                                | upstream    |
 | ------------------------ | ---------------------------------------------------- | ----------- |
 | Executor                 | ends `spin` with the first error of any callback     | #983, #984  |
-| Executor                 | blocks a callback group if a message cannot be taken | none found  |
-| Executor                 | ends `spin` when a subscription is destroyed         | #1142       |
+| Executor                 | blocks a callback group if a message cannot be taken | #1150       |
+| Executor                 | ends `spin` when a subscription is destroyed         | #1284       |
 | Executor.release_threads | lets the threads of the pool wait forever            | #893        |
 | answer_every_request     | leaves some requests without an answer               | #1209       |
 | answer_every_request     | refuses an unknown parameter without naming it       | none found  |
@@ -43,7 +43,7 @@ from rclpy.service import Service
 from niom_ros.core.faults import explained, printable, printable_lines
 
 LOG_PAUSE = 1.0  # seconds between two error reports of the executor
-LONGEST_NAME = 100  # characters of an unknown parameter or transition that are shown
+MAX_NAME_LENGTH = 100  # characters of an unknown parameter or transition that are shown
 
 EMPTY_LIST = ('',)  # how this package writes an empty list of strings
 
@@ -79,7 +79,7 @@ class Executor(MultiThreadedExecutor):
         What rclpy does: `Executor._make_handler` takes a message outside of the `try` that
             releases its callback group, so an error there leaves the group busy forever.
         Why that is wrong: no callback of that group ever runs again.
-        Upstream: executors.py; no issue found.
+        Upstream: a comment in rclpy #1150 says that the `try` should begin earlier.
         It can go: with the one above, when taking is inside of that `try`.
 
     Entities that are destroyed
@@ -88,8 +88,8 @@ class Executor(MultiThreadedExecutor):
             its wait set, which raises InvalidHandle out of `spin`.
         Why that is wrong: the matcher destroys subscriptions and publishers while it spins, at
             each deactivation and cleanup, and when `image_transport` or `reliable_image` changes.
-        Upstream: rclpy #1142 and #1491, open when this was written.
-        It can go: when those are fixed.
+        Upstream: rclpy #1284 explains it, #1142 is what users see.
+        It can go: when the oldest supported rclpy has the fix of #1284.
     """
 
     def __init__(self, threads: int) -> None:
@@ -103,7 +103,7 @@ class Executor(MultiThreadedExecutor):
         What rclpy does: `MultiThreadedExecutor` inherits `shutdown`, which leaves its
             ThreadPoolExecutor open.
         Why that is wrong: its idle threads never end, so `wait_for_threads` of lifetime.py would
-            always wait as long as it may.
+            always wait until its timeout.
         Upstream: rclpy #893, fixed by #1309 and for Jazzy by #1670, which is newer than 7.1.6.
         It can go: when the oldest supported rclpy has `shutdown(wait_for_threads=False)`.
         """
@@ -227,7 +227,7 @@ def refusal(response: Any, reason: str) -> Any:
 
 def why_unknown(node: Node, name: str) -> str:
     """Say that a node does not have a parameter, and which one may be meant."""
-    name = printable(name[:LONGEST_NAME])
+    name = printable(name[:MAX_NAME_LENGTH])
     alike = difflib.get_close_matches(name, node.get_parameters_by_prefix(''), 1)
     guess = f'maybe {alike[0]}, ' if alike else ''
     known = f'ros2 param list {node.get_fully_qualified_name()}'
@@ -253,7 +253,7 @@ def take_over_change_state(
     The label
         What rclpy does: `rcl_lifecycle_get_transition_by_label` (rcl_lifecycle.c) logs a label
             that it does not know as it was sent.
-        Why that is wrong: any client can forge entries of the log and steer the terminal.
+        Why that is wrong: any client can forge entries of the log and control the terminal.
         Upstream: rcl_lifecycle 9.2; no issue found.
         It can go: when the log of ROS escapes what is not printable.
     """
@@ -261,7 +261,7 @@ def take_over_change_state(
     answer_of_rclpy: Handler = service.callback
 
     def answer_printable(request: Any, response: Any) -> Any:
-        request.transition.label = printable(request.transition.label[:LONGEST_NAME])
+        request.transition.label = printable(request.transition.label[:MAX_NAME_LENGTH])
         return answer(request, response, answer_of_rclpy)
 
     service.callback = answer_printable
@@ -299,7 +299,7 @@ def leave_network(node: LifecycleNode) -> None:
 
 
 def is_set_to_empty_list(node: Node, name: str) -> bool:
-    """Tell whether a user gave an empty list for a parameter that is not declared yet.
+    """Return whether a user gave an empty list for a parameter that is not declared yet.
 
     What rclpy does: an empty list in a parameter file or on the command line has no type, so
         `Node.declare_parameter` returns None for it, like for a value that is missing.

@@ -17,8 +17,8 @@ from niom_ros.matching.reference import (
     check_count,
     Landmark,
     marked_object,
-    MOST_LANDMARKS,
-    MOST_OBJECTS,
+    MAX_LANDMARKS,
+    MAX_OBJECTS,
     Reference,
 )
 from niom_ros.messages.results import object_messages
@@ -30,7 +30,7 @@ from niom_ros.references.library import UnknownReference
 from niom_ros.srv import SetReference
 
 POOR_MATCHABILITY = 0.2
-LONGEST_PATH = 4096  # characters, the limit of Linux
+MAX_PATH_LENGTH = 4096  # characters, the limit of Linux
 KINDS = {SetReference.Request.KIND_PHOTO: False, SetReference.Request.KIND_DRAWING: True}
 
 
@@ -47,8 +47,10 @@ def check_request(request: SetReference.Request) -> None:
     pictures = [is_given(request.image), bool(request.path), request.use_current_frame]
     if pictures.count(True) != 1:
         raise BadReference('give exactly one of image, path and use_current_frame')
-    if len(request.path) > LONGEST_PATH:
-        raise BadReference(f'path has {len(request.path)} characters: use at most {LONGEST_PATH}')
+    if len(request.path) > MAX_PATH_LENGTH:
+        raise BadReference(
+            f'path has {len(request.path)} characters: use at most {MAX_PATH_LENGTH}'
+        )
     for field in ('page', 'page_dpi'):
         if getattr(request, field) and not request.path:
             raise BadReference(f'{field} is only for files: leave it 0')
@@ -56,8 +58,8 @@ def check_request(request: SetReference.Request) -> None:
         raise BadReference(problem)
     if request.kind > SetReference.Request.KIND_DRAWING:
         raise BadReference(f'kind {request.kind} is unknown: use one of the KIND constants')
-    check_count('objects', request.objects, MOST_OBJECTS)
-    check_count('landmarks', request.landmark_names, MOST_LANDMARKS)
+    check_count('objects', request.objects, MAX_OBJECTS)
+    check_count('landmarks', request.landmark_names, MAX_LANDMARKS)
     if not (len(request.landmark_names) == len(request.landmark_x) == len(request.landmark_y)):
         raise BadReference(
             f'there are {len(request.landmark_names)} landmark_names, '
@@ -115,13 +117,13 @@ def is_given(image: Image) -> bool:
     return bool(image.data or image.width or image.height)
 
 
-def fill_answer(response: SetReference.Response, named: KnownReference) -> None:
+def fill_answer(response: SetReference.Response, known: KnownReference) -> None:
     """Fill in what was found in a reference, and how well it can be matched."""
-    reference = named.prepared
+    reference = known.prepared
     request = SetReference.Request
     response.success = True
-    response.id = named.id
-    response.revision = named.revision
+    response.id = known.id
+    response.revision = known.revision
     response.width, response.height = reference.size
     response.kind = request.KIND_DRAWING if reference.drawing else request.KIND_PHOTO
     response.kind_confidence = reference.kind_confidence
@@ -129,7 +131,7 @@ def fill_answer(response: SetReference.Response, named: KnownReference) -> None:
     response.matchability = reference.matchability
     response.objects = object_messages(build, reference.scene)
     response.weights_from = reference.scene.source
-    response.warnings += named.given.notes
+    response.warnings += known.given.notes
     if reference.matchability < POOR_MATCHABILITY:
         response.warnings.append(
             f'only {len(reference.features)} distinct points and few strokes: '
@@ -144,14 +146,14 @@ def fill_answer(response: SetReference.Response, named: KnownReference) -> None:
         )
 
 
-def reference_info(named: KnownReference, selected: bool) -> ReferenceInfo:
+def reference_info(known: KnownReference, selected: bool) -> ReferenceInfo:
     """Return the entry of a reference in the list."""
-    given, reference = named.given, named.prepared
+    given, reference = known.given, known.prepared
     width, height = given.size
     return ReferenceInfo(
-        id=named.id,
+        id=known.id,
         label=given.label,
-        revision=named.revision,
+        revision=known.revision,
         selected=selected,
         width=width,
         height=height,
@@ -161,7 +163,7 @@ def reference_info(named: KnownReference, selected: bool) -> ReferenceInfo:
         weights_from=reference.scene.source,
         landmark_names=[mark.name for mark in given.landmarks],
         physical_width=given.physical_width,
-        file=printable(named.file),
+        file=printable(known.file),
     )
 
 

@@ -106,14 +106,14 @@ class ReferenceServices:
             fewest = self._node.live.fewest_keypoints
             reference = configured.matcher.prepare(given, fewest)
             library = configured.library
-            named, problem = library.put(reference, select=not request.keep_selection)
-            fill_answer(response, named)
+            known, problem = library.put(reference, select=not request.keep_selection)
+            fill_answer(response, known)
             if problem:
                 response.warnings.append(problem)
-            looking = f"'{named.id}' is kept for later"
-            if library.selected is named:
+            looking = f"'{known.id}' is kept for later"
+            if library.selected is known:
                 self._show(configured)
-                looking = f"looking for '{named.id}'"
+                looking = f"looking for '{known.id}'"
             return (
                 f'{looking}, {response.width} x {response.height} pixels with '
                 f'{response.keypoints} keypoints; weights from {response.weights_from}'
@@ -152,10 +152,10 @@ class ReferenceServices:
         self, request: SelectReference.Request, response: SelectReference.Response
     ) -> SelectReference.Response:
         def act(configured: Configured) -> str:
-            named = configured.library.select(request.id)
-            response.revision = named.revision
+            known = configured.library.select(request.id)
+            response.revision = known.revision
             self._show(configured)
-            return f"looking for '{named.id}'"
+            return f"looking for '{known.id}'"
 
         return self._answer('select_reference', response, act)
 
@@ -167,7 +167,7 @@ class ReferenceServices:
             removed = library.remove(request.id)
             if library.selected is None:
                 self._show(configured)
-                return f"'{removed.id}' is removed; {library.why_nothing_is_sought()}"
+                return f"'{removed.id}' is removed; {library.why_no_target()}"
             return f"'{removed.id}' is removed; still looking for '{library.selected.id}'"
 
         return self._answer('remove_reference', response, act)
@@ -199,8 +199,8 @@ class ReferenceServices:
         response.selected_id = selected.id if selected else ''
         response.match_all = self._node.live.values['match_all']
         response.references = [
-            reference_info(named, named.id == response.selected_id)
-            for named in configured.library.all()
+            reference_info(known, known.id == response.selected_id)
+            for known in configured.library.all()
         ]
         count = len(response.references)
         response.message = f'{count} reference{"" if count == 1 else "s"}'

@@ -11,7 +11,7 @@ from niom_ros.core.faults import printable
 from niom_ros.matching.geometry import Status
 
 WINDOW = 10.0  # seconds that rates and medians cover
-MOST_RESULTS = 600  # in the window
+MAX_RESULTS = 600  # in the window
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Statistics:
     def __init__(self) -> None:
         self._lock = Lock()
         self._started = time.monotonic()
-        self._images: deque[float] = deque(maxlen=4 * MOST_RESULTS)
-        self._results: deque[Result] = deque(maxlen=MOST_RESULTS)
+        self._images: deque[float] = deque(maxlen=4 * MAX_RESULTS)
+        self._results: deque[Result] = deque(maxlen=MAX_RESULTS)
         self._statuses: Counter[str] = Counter()
         self._fault = ''
         self._fault_time = 0.0

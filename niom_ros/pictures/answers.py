@@ -6,7 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.pictures.matches import draw_edges, draw_matches, draw_overlay, draw_semantics
+from niom_ros.pictures.matches import (
+    draw_edges,
+    draw_matches,
+    draw_overlay,
+    draw_semantics,
+    PictureOptions,
+)
 from niom_ros.stream.answers import Answer
 from niom_ros.stream.landmarks import PlacedLandmark
 
@@ -26,14 +32,12 @@ def drawn(draw: Callable[..., np.ndarray], answer: Answer, width: int) -> np.nda
     if answer.image is None:
         return None
     known = answer.reference
-    return draw(
-        known.prepared if known else None,
-        answer.image,
-        answer.upright,
-        width,
-        upright_landmarks(answer),
-        known.id if known else '',
+    options = PictureOptions(
+        max_width=width,
+        landmarks=upright_landmarks(answer),
+        title=known.id if known else '',
     )
+    return draw(known.prepared if known else None, answer.image, answer.upright, options)
 
 
 def heatmap_picture(answer: Answer, width: int) -> np.ndarray | None:

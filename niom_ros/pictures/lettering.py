@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 WHITE = (245, 245, 245)
 SKY = (86, 180, 233)
 
-LONGEST_TEXT = 400  # characters: ids and labels come from outside
+MAX_TEXT_LENGTH = 400  # characters: ids and labels come from outside
 
 Colour = Sequence[int]  # red, green, blue
 Entry = tuple[np.ndarray, str]  # of a legend: a symbol and what it means
@@ -23,6 +23,7 @@ Entry = tuple[np.ndarray, str]  # of a legend: a symbol and what it means
 def banner(
     width: int,
     colour: Colour,
+    *,
     headline: str,
     note: str,
     paragraphs: Sequence[tuple[str, str]],
@@ -118,7 +119,7 @@ def text_width(text: str, size: int, bold: bool = False) -> int:
 
 def cleaned(text: str) -> str:
     """Return text as one line of printable characters."""
-    composed = unicodedata.normalize('NFC', text[:LONGEST_TEXT])
+    composed = unicodedata.normalize('NFC', text[:MAX_TEXT_LENGTH])
     return ' '.join(''.join(c if c.isprintable() else ' ' for c in composed).split())
 
 

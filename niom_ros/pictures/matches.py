@@ -10,7 +10,7 @@ import numpy as np
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.match import Match, NOT_ASKED_FOR, Weights
+from niom_ros.matching.match import Match, Weights
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.pictures.lettering import (
     banner,
@@ -47,7 +47,7 @@ from niom_ros.semantics.scene import Scene
 
 GAP = 8  # pixels between two images
 READABLE_WIDTH = 640  # narrower images are enlarged to this, if max_width allows it
-WIDEST_REFERENCE = 1.25  # times the width of the camera image
+MAX_REFERENCE_WIDTH = 1.25  # times the width of the camera image
 MAX_LINES = 80  # with more, single lines cannot be told apart
 FINEST_HEAT = 256  # pixels per side: heat is smooth, and a finer map takes long
 
@@ -71,7 +71,19 @@ class NamedPoint(Protocol):
 
     @property
     def inside(self) -> bool:
-        """Tell whether it lies inside the image."""
+        """Return whether it lies inside the image."""
+
+
+@dataclass(frozen=True)
+class PictureOptions:
+    """The size of a picture of a match, and what else it shows."""
+
+    max_width: int = 1280
+    landmarks: Sequence[NamedPoint] = ()
+    title: str = ''
+
+
+DEFAULTS = PictureOptions()
 
 
 @dataclass(frozen=True)
@@ -89,38 +101,35 @@ def draw_matches(
     reference: PreparedReference | None,
     image: np.ndarray,
     match: Match,
-    max_width: int = 1280,
-    landmarks: Sequence[NamedPoint] | None = None,
-    title: str = '',
+    options: PictureOptions = DEFAULTS,
 ) -> np.ndarray:
     """Draw reference and image side by side, joined by the matches that agree."""
     found = match.verdict.reference_to_image
-    canvas, panels = arrange([image] if reference is None else [reference.image, image], max_width)
+    images = [image] if reference is None else [reference.image, image]
+    canvas, panels = arrange(images, options.max_width)
     if reference is not None:
         draw_correspondences(canvas, panels[0], panels[1], match)
         draw_outline(panels[0], reference, np.eye(3))
         if found is not None:
             draw_outline(panels[1], reference, found)
         name_sides(panels)
-    draw_landmarks(panels[-1], landmarks or ())
+    draw_landmarks(panels[-1], options.landmarks)
     size = panels[-1].text_size
-    entries = match_entries(size) + place_entries(size, landmarks) if reference else []
-    return framed(status_banner(canvas.shape[1], match, title), canvas, entries)
+    entries = match_entries(size) + place_entries(size, options.landmarks) if reference else []
+    return framed(status_banner(canvas.shape[1], match, options.title), canvas, entries)
 
 
 def draw_overlay(
     reference: PreparedReference | None,
     image: np.ndarray,
     match: Match,
-    max_width: int = 1280,
-    landmarks: Sequence[NamedPoint] | None = None,
-    title: str = '',
+    options: PictureOptions = DEFAULTS,
 ) -> np.ndarray:
     """Draw the image, overlaid with the used part of the reference where it was found."""
-    canvas, panel = overlaid(reference, image, match, max_width)
-    draw_landmarks(panel, landmarks or ())
-    entries = place_entries(panel.text_size, landmarks)
-    return framed(status_banner(canvas.shape[1], match, title), canvas, entries)
+    canvas, panel = overlaid(reference, image, match, options.max_width)
+    draw_landmarks(panel, options.landmarks)
+    entries = place_entries(panel.text_size, options.landmarks)
+    return framed(status_banner(canvas.shape[1], match, options.title), canvas, entries)
 
 
 def draw_semantics(
@@ -154,8 +163,15 @@ def draw_edges(
     for point, agrees in zip(points, match.verdict.inliers, strict=True):
         draw_ink(right.pixels, point, agrees, right.text_size)
     name_sides([left, right])
-    how = 'The strokes of the drawing are laid along edges that run the same way.'
-    strip = banner(canvas.shape[1], SLATE, 'EDGES', 'of the camera image', [('', how)], 2)
+    how = 'The strokes of the drawing are aligned with edges of the same direction.'
+    strip = banner(
+        canvas.shape[1],
+        SLATE,
+        headline='EDGES',
+        note='of the camera image',
+        paragraphs=[('', how)],
+        lines_each=2,
+    )
     return framed(strip, canvas, ink_entries(right.text_size))
 
 
@@ -177,7 +193,7 @@ def draw_report(reference: PreparedReference, image: np.ndarray, match: Match) -
 def arrange(images: Sequence[np.ndarray], max_width: int) -> tuple[np.ndarray, list[Panel]]:
     """Put images in a row on a canvas, none higher than the last one, the camera image."""
     height, width = images[-1].shape[:2]
-    scales = [min(height / i.shape[0], WIDEST_REFERENCE * width / i.shape[1]) for i in images]
+    scales = [min(height / i.shape[0], MAX_REFERENCE_WIDTH * width / i.shape[1]) for i in images]
     natural = sum(i.shape[1] * scale for i, scale in zip(images, scales, strict=True))
     gaps = len(images) - 1
     room = max_width - gaps * (GAP + 1)  # one more for narrow images that are rounded up
@@ -395,7 +411,7 @@ def write_label(panel: Panel, text: str, around: Rectangle) -> None:
 
 
 def overlap(one: Rectangle, other: Rectangle) -> bool:
-    """Tell whether two rectangles overlap."""
+    """Return whether two rectangles overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
@@ -406,10 +422,14 @@ def status_banner(width: int, match: Match, title: str) -> np.ndarray:
     """Return a strip that says how the match went."""
     verdict = match.verdict
     found = verdict.status is Status.OK
-    headline = f'{"✓" if found else "✗"} {verdict.status.name.replace("_", " ")}'
-    note = f'confidence {verdict.confidence:.2f}'
-    colour = BLUE if found else VERMILLION
-    return banner(width, colour, headline, note, [(title, verdict.message)], 2)
+    return banner(
+        width,
+        BLUE if found else VERMILLION,
+        headline=f'{"✓" if found else "✗"} {verdict.status.name.replace("_", " ")}',
+        note=f'confidence {verdict.confidence:.2f}',
+        paragraphs=[(title, verdict.message)],
+        lines_each=2,
+    )
 
 
 def weights_banner(width: int, match: Match) -> np.ndarray:
@@ -418,19 +438,24 @@ def weights_banner(width: int, match: Match) -> np.ndarray:
     paragraphs = [
         ('reference', weights_line(sides[0])),
         ('camera', weights_line(sides[1])),
-        ('pairs', match.paired.how),
+        ('pairs', match.paired.description),
     ]
-    if any(side.values is not None for side in sides):
-        note = f'weighting {match.weighting}'
-        return banner(width, BLUE, '✓ WEIGHTED', note, paragraphs, 1)
-    return banner(width, SLATE, 'NOT WEIGHTED', 'all points count alike', paragraphs, 1)
+    weighted = any(side.values is not None for side in sides)
+    return banner(
+        width,
+        BLUE if weighted else SLATE,
+        headline='✓ WEIGHTED' if weighted else 'NOT WEIGHTED',
+        note=f'weighting {match.weighting}' if weighted else 'all points have equal weight',
+        paragraphs=paragraphs,
+        lines_each=1,
+    )
 
 
 def weights_line(weights: Weights) -> str:
     """Say where weights came from and how large they are, or why there are none."""
     if weights.values is None or not len(weights.values):
         why = weights.why_none or weights.source
-        return f'not weighted: {why}' if why and why != NOT_ASKED_FOR else 'not weighted'
+        return f'not weighted: {why}' if why and weights.asked_for else 'not weighted'
     low, high = float(weights.values.min()), float(weights.values.max())
     return f'weights {low:.2f} to {high:.2f} from {weights.source}'
 
@@ -457,10 +482,10 @@ def ink_entries(size: int) -> list[Entry]:
         left, top, right, bottom = symbol_area(size)
         draw_ink(symbol, ((left + right) // 2, (top + bottom) // 2), agrees, size)
         symbols.append(symbol)
-    return [(symbols[0], 'ink on an edge'), (symbols[1], 'ink beside edges')]
+    return [(symbols[0], 'ink on an edge'), (symbols[1], 'ink off edges')]
 
 
-def place_entries(size: int, landmarks: Sequence[NamedPoint] | None) -> list[Entry]:
+def place_entries(size: int, landmarks: Sequence[NamedPoint] = ()) -> list[Entry]:
     """Return the legend of outline and landmarks."""
     outline, landmark = empty_symbol(size), empty_symbol(size)
     left, top, right, bottom = symbol_area(size)
@@ -482,7 +507,7 @@ def heat_entries(size: int) -> list[Entry]:
         (colour_bar(HEAT_COLOURS, size), 'heat'),
         (used, 'gives weight'),
         (unused, 'gives none'),
-        (pair, 'pair, how alike'),
+        (pair, 'pair and its similarity'),
     ]
 
 
