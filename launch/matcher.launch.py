@@ -8,66 +8,56 @@ from launch_ros.substitutions import FindPackageShare
 
 from launch import LaunchDescription
 
+SHARE = FindPackageShare('niom_ros')
+SWITCH = ['true', 'false']
+
+# Name, default, choices (None: any text) and description.
+ARGUMENTS = (
+    (
+        'image_topic',
+        '/camera/image_raw',
+        None,
+        'Image topic, sensor_msgs/Image; relative names are in the namespace.',
+    ),
+    (
+        'camera_info_topic',
+        '/camera/camera_info',
+        None,
+        'Calibration topic, sensor_msgs/CameraInfo; resolved in the same way.',
+    ),
+    ('namespace', '', None, 'Namespace of all nodes.'),
+    (
+        'params_file',
+        PathJoinSubstitution([SHARE, 'config', 'matcher.yaml']),
+        None,
+        'Parameter file of the matcher.',
+    ),
+    ('use_sim_time', 'false', SWITCH, 'Use the time of /clock; overrides the parameter file.'),
+    (
+        'log_level',
+        'info',
+        ['debug', 'info', 'warn', 'error', 'fatal'],
+        'Lowest severity that the matcher and the demo camera log.',
+    ),
+    ('respawn', 'true', SWITCH, 'Restart the matcher 5 s after it has ended.'),
+    ('rviz', 'false', SWITCH, 'Start RViz with the pictures of the matcher.'),
+    (
+        'camera_frame',
+        'virtual_camera_optical_frame',
+        None,
+        'Fixed frame of RViz: the frame_id of the camera.',
+    ),
+    ('demo', 'false', SWITCH, 'Start a virtual camera that publishes on these topics.'),
+)
+
 
 def generate_launch_description():
     """Describe what `ros2 launch niom_ros matcher.launch.py` starts."""
-    share = FindPackageShare('niom_ros')
     arguments = [
         DeclareLaunchArgument(
-            'image_topic',
-            default_value='/camera/image_raw',
-            description='Image topic, sensor_msgs/Image; relative names are in the namespace.',
-        ),
-        DeclareLaunchArgument(
-            'camera_info_topic',
-            default_value='/camera/camera_info',
-            description='Calibration topic, sensor_msgs/CameraInfo; resolved in the same way.',
-        ),
-        DeclareLaunchArgument(
-            'namespace',
-            default_value='',
-            description='Namespace of all nodes.',
-        ),
-        DeclareLaunchArgument(
-            'params_file',
-            default_value=PathJoinSubstitution([share, 'config', 'matcher.yaml']),
-            description='Parameter file of the matcher.',
-        ),
-        DeclareLaunchArgument(
-            'use_sim_time',
-            default_value='false',
-            choices=['true', 'false'],
-            description='Use the time of /clock; overrides the parameter file.',
-        ),
-        DeclareLaunchArgument(
-            'log_level',
-            default_value='info',
-            choices=['debug', 'info', 'warn', 'error', 'fatal'],
-            description='Lowest severity that the matcher and the demo camera log.',
-        ),
-        DeclareLaunchArgument(
-            'respawn',
-            default_value='true',
-            choices=['true', 'false'],
-            description='Restart the matcher 5 s after it has ended.',
-        ),
-        DeclareLaunchArgument(
-            'rviz',
-            default_value='false',
-            choices=['true', 'false'],
-            description='Start RViz with the pictures of the matcher.',
-        ),
-        DeclareLaunchArgument(
-            'camera_frame',
-            default_value='virtual_camera_optical_frame',
-            description='Fixed frame of RViz: the frame_id of the camera.',
-        ),
-        DeclareLaunchArgument(
-            'demo',
-            default_value='false',
-            choices=['true', 'false'],
-            description='Start a virtual camera that publishes on these topics.',
-        ),
+            name, default_value=default, choices=choices, description=description
+        )
+        for name, default, choices, description in ARGUMENTS
     ]
     namespace = LaunchConfiguration('namespace')
     topics = [
@@ -97,7 +87,7 @@ def generate_launch_description():
         executable='virtual_camera',
         name='virtual_camera',
         namespace=namespace,
-        parameters=[PathJoinSubstitution([share, 'config', 'virtual_camera.yaml']), clock],
+        parameters=[PathJoinSubstitution([SHARE, 'config', 'virtual_camera.yaml']), clock],
         remappings=topics,
         ros_arguments=log_level,
         output='screen',
@@ -109,7 +99,7 @@ def generate_launch_description():
         namespace=namespace,
         arguments=[
             '-d',
-            PathJoinSubstitution([share, 'rviz', 'matcher.rviz']),
+            PathJoinSubstitution([SHARE, 'rviz', 'matcher.rviz']),
             '-f',
             LaunchConfiguration('camera_frame'),
         ],

@@ -13,25 +13,27 @@ from rclpy.validate_namespace import validate_namespace
 
 from launch import LaunchDescription
 
+# Name, default and description; other arguments are those of matcher.launch.py.
+ARGUMENTS = (
+    (
+        'cameras',
+        'left,right',
+        'Camera names, separated by commas; each is used as a namespace.',
+    ),
+    ('image_topic', 'image_raw', 'Image topic in each namespace, sensor_msgs/Image.'),
+    (
+        'camera_info_topic',
+        'camera_info',
+        'Calibration topic in each namespace, sensor_msgs/CameraInfo.',
+    ),
+)
+
 
 def generate_launch_description():
     """Describe what `ros2 launch niom_ros several_cameras.launch.py` starts."""
     arguments = [
-        DeclareLaunchArgument(
-            'cameras',
-            default_value='left,right',
-            description='Camera names, separated by commas; each is used as a namespace.',
-        ),
-        DeclareLaunchArgument(
-            'image_topic',
-            default_value='image_raw',
-            description='Image topic in each namespace, sensor_msgs/Image.',
-        ),
-        DeclareLaunchArgument(
-            'camera_info_topic',
-            default_value='camera_info',
-            description='Calibration topic in each namespace, sensor_msgs/CameraInfo.',
-        ),
+        DeclareLaunchArgument(name, default_value=default, description=description)
+        for name, default, description in ARGUMENTS
     ]
     return LaunchDescription([*arguments, OpaqueFunction(function=start_matchers)])
 

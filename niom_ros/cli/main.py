@@ -50,7 +50,7 @@ BENCHMARK_NAMES = (
     'tracking',
     'all',
 )
-BENCH_PARTS = ('comparison', 'tracking', 'drawing', 'growth', 'node')
+BENCH_PARTS = ('comparison', 'tracking', 'drawing', 'alike', 'growth', 'node')
 BENCH_OPTIONS = tuple(
     parameter for parameter in NETWORK_PARAMETERS if parameter.name in ('detector', 'device')
 )
@@ -318,7 +318,7 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         default=[],
         metavar='METHOD',
         help='methods to compare: default, plain, ink, sew, sew+nop, sew+visual, sew+both, '
-        'uniform, shuffled, each also with other networks, as in sew@disk or '
+        'uniform, shuffled, alike, most of them also with other networks, such as sew@disk or '
         'plain@superpoint+superglue; sift, orb. Default: those that fit the benchmark.',
     )
     command.add_argument(

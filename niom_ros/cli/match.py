@@ -68,7 +68,7 @@ def describe_pairs(reference: Scene, match: Match) -> str:
         f'{match.scene.objects[pair.image_object].label or "unnamed"} ({pair.similarity:.2f})'
         for pair in match.paired.pairs
     ]
-    return ', '.join([*pairs, match.paired.how])
+    return ', '.join([*pairs, match.paired.description])
 
 
 def as_json(reference: PreparedReference, match: Match, method: str) -> dict[str, object]:
@@ -97,7 +97,7 @@ def as_json(reference: PreparedReference, match: Match, method: str) -> dict[str
         'image_weights_from': match.image_weights.description,
         'reference_objects': [seen.as_message() for seen in reference.scene.objects],
         'image_objects': [seen.as_message() for seen in match.scene.objects],
-        'pairing': match.paired.how,
+        'pairing': match.paired.description,
         # JSON has no NaN.
         'object_pairs': [
             {key: None if value != value else value for key, value in asdict(pair).items()}

@@ -21,10 +21,10 @@ from std_msgs.msg import Header
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
+from niom_ros.core.faults import reason
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.installation import executable_file, share_folder
 from niom_ros.images.camera_images import message_to_rgb
-from niom_ros.images.decoding import reason
 from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.msg import Homography, LandmarkArray, MatchResult
 from niom_ros.nodes.private_network import client_node, running, use_private_network
@@ -34,18 +34,19 @@ from niom_ros.simulation.virtual_scene import DEMO_PHOTO
 from niom_ros.srv import SetReference
 
 SECONDS = 150.0  # for everything
-PATIENCE = 2.0  # seconds that a failing node may take to end
-LEAST_SHARE_OK = 0.8
-LARGEST_ERRORS = {
+EXIT_TIMEOUT = 2.0  # seconds that a failing node may take to end
+MIN_SHARE_OK = 0.8
+MAX_ERRORS = {
     'mean corner error in px': 12.0,
     'mean landmark error in px': 8.0,
     'mean position error in mm': 30.0,
 }
 PHOTO_WIDTH = 0.3  # metres, as the virtual camera has it
 LANDMARKS = {'coffee': (290.0, 150.0), 'handle': (226.0, 275.0), 'spoon': (362.0, 305.0)}
-FEWEST_RESULTS = 5  # a slow or busy machine may not reach the number that was asked for
+MIN_RESULTS = 5  # a slow or busy machine may not reach the number that was asked for
 PICTURE_TOPICS = ('debug_image', 'overlay_image', 'heatmap_image')
 PICTURES = 3  # of each
+LOG_LINES = 15  # shown of a node that failed
 
 SOURCES = {
     Homography.NONE: 'none',
@@ -60,7 +61,7 @@ class DemoFailed(UserError):
     """The demo failed; the message says why."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Recording:
     """Everything the client received, by the stamp of the camera image."""
 
@@ -200,7 +201,7 @@ def set_reference(node: Node, deadline: float, check: Callable[[], None]) -> Non
             raise DemoFailed(f'set_reference did not answer within {SECONDS:.0f} s')
     answer = future.result()
     if not answer.success:
-        time.sleep(PATIENCE)  # if the node cannot start, its log says more
+        time.sleep(EXIT_TIMEOUT)  # if the node cannot start, see its log
         check()
         raise DemoFailed(f'set_reference: {answer.message}')
     print(f'set_reference: {answer.message}', flush=True)
@@ -252,7 +253,7 @@ def record(node: Node, wanted: int, deadline: float, check: Callable[[], None]) 
             print(f'{len(recording.results)} of {wanted} results', flush=True)
         if time.monotonic() > deadline:
             break
-    if len(recording.results) < min(wanted, FEWEST_RESULTS):
+    if len(recording.results) < min(wanted, MIN_RESULTS):
         raise DemoFailed(
             f'only {len(recording.results)} results arrived within {SECONDS:.0f} s: '
             'see the logs in the output folder'
@@ -286,11 +287,11 @@ def shown(value: object) -> str:
 def judge(summary: dict[str, Any]) -> None:
     """Fail unless the reference was found, and in the right place."""
     share_ok = summary['statuses'].get('OK', 0) / summary['results']
-    if share_ok < LEAST_SHARE_OK:
+    if share_ok < MIN_SHARE_OK:
         raise DemoFailed(
-            f'only {share_ok:.0%} of the frames are OK: {LEAST_SHARE_OK:.0%} are needed'
+            f'only {share_ok:.0%} of the frames are OK: {MIN_SHARE_OK:.0%} are needed'
         )
-    for name, limit in LARGEST_ERRORS.items():
+    for name, limit in MAX_ERRORS.items():
         error = summary[name]
         if error is None or error > limit:
             raise DemoFailed(f'the {name} is {error}: it must be {limit} or less')
@@ -306,6 +307,6 @@ def stamp_of(header: Header) -> Stamp:
     return header.stamp.sec, header.stamp.nanosec
 
 
-def tail(log: Path, lines: int = 15) -> str:
+def tail(log: Path) -> str:
     """Return the end of a log file."""
-    return '\n'.join(log.read_text(errors='replace').splitlines()[-lines:])
+    return '\n'.join(log.read_text(errors='replace').splitlines()[-LOG_LINES:])

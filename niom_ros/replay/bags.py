@@ -11,7 +11,8 @@ from typing import Any, cast, Final
 from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 
 from niom_ros.core.errors import UserError
-from niom_ros.images.decoding import reason
+from niom_ros.core.faults import reason
+from niom_ros.core.listing import listed
 from niom_ros.replay.cut_mcap import CutMcap
 from niom_ros.replay.decompression import bound_rosbags
 from niom_ros.replay.messages import build, deserialised, message_types, serialised
@@ -52,7 +53,7 @@ class Bag:
 
     def __init__(self, readers: Sequence[Reader], damage: str = '') -> None:
         self._readers = readers
-        self.damage = damage  # why some of it could not be read, as far as is known yet
+        self.damage = damage  # why some of it could not be read, as far as is known so far
 
     def topics(self, types: Sequence[str] = ()) -> dict[str, int]:
         """Return how many messages each topic has; of these types only, if any are given."""
@@ -69,13 +70,13 @@ class Bag:
         if not topics:
             raise BagError(
                 'the bag has no sensor_msgs/Image or CompressedImage, only '
-                f'{listed(self.topics())}' + (f'; {self.damage}' if self.damage else '')
+                f'{counted(self.topics())}' + (f'; {self.damage}' if self.damage else '')
             )
         if wanted:
             return one_of(topics, wanted, 'images')
         candidates = [topic for topic, count in topics.items() if count] or list(topics)
         if len(candidates) > 1:
-            raise BagError(f'choose an image topic with --topic: there are {listed(topics)}')
+            raise BagError(f'choose an image topic with --topic: there are {counted(topics)}')
         return candidates[0]
 
     def camera_info_topic(self, wanted: str, image_topic: str) -> str:
@@ -143,7 +144,7 @@ def read_message(data: bytes, kind: str) -> tuple[Any, str]:
     """Return a message, or None and why it cannot be read."""
     try:
         return deserialised(data, kind), ''
-    except Exception as error:  # damage may raise anything, also a MemoryError
+    except Exception as error:  # damage may raise anything, even a MemoryError
         return None, (
             f'the message is damaged ({reason(error)}); '
             'if it is part of a compressed bag, give the folder of the bag'
@@ -155,15 +156,12 @@ def one_of(topics: Mapping[str, int], wanted: str, what: str) -> str:
     for topic in topics:
         if topic.lstrip('/') == wanted.lstrip('/'):
             return topic
-    raise BagError(f"the bag has no {what} on '{wanted}': there are {listed(topics)}")
+    raise BagError(f"the bag has no {what} on '{wanted}': there are {counted(topics)}")
 
 
-def listed(topics: Mapping[str, int], most: int = 10) -> str:
+def counted(topics: Mapping[str, int]) -> str:
     """Return the first topics with their numbers of messages in one line."""
-    shown = [f'{topic} ({count})' for topic, count in sorted(topics.items())]
-    if len(shown) > most:
-        shown[most:] = [f'{len(shown) - most} more']
-    return ', '.join(shown) or 'none'
+    return listed([f'{topic} ({count})' for topic, count in sorted(topics.items())]) or 'none'
 
 
 # Opening

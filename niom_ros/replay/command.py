@@ -50,13 +50,13 @@ from niom_ros.stream.answers import Answer, no_answer
 from niom_ros.stream.camera import CameraCalibration
 from niom_ros.stream.stream import Frame, RefusedFrame, Stream
 
-MOST_IMAGES = 10**12
+MAX_IMAGES = 10**12
 SAMPLED_FRAMES = 30  # whose stamps give the frame rate of the camera
 FRAME_RATES = 0.1, 120.0  # limits for videos
 SAME_MOMENT = 1e-6  # seconds added between images that were recorded at the same time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Replay:
     """What to look for, in what recording, and what to write."""
 
@@ -77,7 +77,7 @@ class Replay:
         """Refuse values that have no meaning."""
         if self.every < 1:
             raise UserError(f'every is {self.every}: use 1 for all images, 2 for every second one')
-        if not 0 <= self.limit <= MOST_IMAGES:
+        if not 0 <= self.limit <= MAX_IMAGES:
             raise UserError(f'limit is {self.limit}: use the number of images, or 0 for all')
 
 
@@ -91,7 +91,7 @@ def replay(job: Replay) -> bool:
         info_topic = bag.camera_info_topic(job.camera_info_topic, topic)
         matcher = Matcher(job.settings)
         replayer = Replayer(job, matcher, prepared(given, matcher, job.options))
-        summary = Summary()
+        summary = ReplaySummary()
         frames = results(job, bag, topic, info_topic, replayer)
         with stopping_gently() as stopped, closing(frames):
             for result in frames:
@@ -158,7 +158,7 @@ def results(
         outputs = outputs_for(job.files, about, rate)
         for output in outputs:
             opened.callback(output.close)
-        progress = opened.enter_context(Progress(min(total, job.limit or total)))
+        progress = opened.enter_context(ReplayProgress(min(total, job.limit or total)))
         for image in images:
             result = replayer.result_of(image)
             for output in outputs:
@@ -239,10 +239,9 @@ class Replayer:
                 self.camera_problem = why or self.camera_problem
         except ImageError as error:
             answer = no_answer(Status.BAD_IMAGE, f'the camera image cannot be used: {error}')
-        except Exception as error:  # one bad image must not end the work on all others
+        except Exception as error:  # one bad image must not stop the work on the others
             answer = no_answer(Status.FAULT, f'niom failed on this frame: {explained(error)}')
         else:
-            tag = stamp_of(image.header)
             frame = Frame(
                 image=rgb,
                 stamp=stamp,
@@ -250,7 +249,7 @@ class Replayer:
                 options=options,
                 camera=camera,
                 no_camera=why,
-                tag=tag,
+                tag=stamp_of(image.header),
             )
             return frame, size
         return RefusedFrame(answer, stamp, self.references, options), size
@@ -283,7 +282,7 @@ def messages_of(answer: Answer, frame: FrameInfo) -> dict[str, Any]:
 
 @contextmanager
 def stopping_gently() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed; once, it interrupts nothing.
+    """Let the first Ctrl-C interrupt nothing; yield a function that returns whether it came.
 
     So no file is left half written. Pressed a second time, it interrupts as usual.
     """
@@ -302,7 +301,7 @@ def stopping_gently() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, former)
 
 
-class Progress:
+class ReplayProgress:
     """Shows progress on a terminal."""
 
     def __init__(self, total: int) -> None:
@@ -311,7 +310,7 @@ class Progress:
         self._start = time.monotonic()
         self._line = ProgressLine()
 
-    def __enter__(self) -> 'Progress':
+    def __enter__(self) -> 'ReplayProgress':
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -326,7 +325,7 @@ class Progress:
 
 
 @dataclass
-class Summary:
+class ReplaySummary:
     """The numbers of a run; it keeps none of its images."""
 
     statuses: Counter[Status] = field(default_factory=Counter)

@@ -22,16 +22,16 @@ class CutMcap:
         return str(self._path)
 
     def exists(self) -> bool:
-        """Return that it exists."""
+        """Return True: the file exists."""
         return True
 
     def is_dir(self) -> bool:
-        """Return that it is not a folder."""
+        """Return False: it is a file."""
         return False
 
     def open(self, _: str) -> io.BufferedReader:
         """Return the complete records of the file, followed by an end."""
-        return io.BufferedReader(MendedMcap(self._path, whole_records(self._path)))
+        return io.BufferedReader(RepairedMcap(self._path, whole_records(self._path)))
 
 
 def whole_records(path: Path) -> int:
@@ -48,7 +48,7 @@ def whole_records(path: Path) -> int:
     return end
 
 
-class MendedMcap(io.RawIOBase):
+class RepairedMcap(io.RawIOBase):
     """The first bytes of a file, followed by the end of an MCAP file."""
 
     def __init__(self, path: Path, length: int) -> None:
@@ -57,11 +57,11 @@ class MendedMcap(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True: it can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Return that reading may start anywhere."""
+        """Return True: reading may start anywhere."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:

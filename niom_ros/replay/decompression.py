@@ -21,10 +21,10 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-MOST_UNPACKED = 500_000_000  # bytes of a chunk or a message; recorders write chunks of megabytes
-MOST_FRAMES = 1000  # compressed frames of a chunk or a message; recorders write one
+MAX_UNPACKED = 500_000_000  # bytes of a chunk or a message; recorders write chunks of megabytes
+MAX_FRAMES = 1000  # compressed frames of a chunk or a message; recorders write one
 PIECE = 1_000_000  # bytes given to the decompressor at once
-MOST_OF_DISK = 0.5  # share of the free space that an unpacked file may take
+MAX_DISK_SHARE = 0.5  # share of the free space that an unpacked file may take
 
 
 def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
@@ -33,8 +33,8 @@ def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
     place, left, frames = 0, most, 0
     while place < len(data):
         frames += 1
-        if frames > MOST_FRAMES:
-            raise ReaderError(f'it has more than {MOST_FRAMES} compressed frames')
+        if frames > MAX_FRAMES:
+            raise ReaderError(f'it has more than {MAX_FRAMES} compressed frames')
         frame = decompressor()
         while not frame.eof:
             # In pieces, because at its end a frame copies all input beyond it.
@@ -53,12 +53,12 @@ def unpacked(data: bytes, decompressor: Callable[[], Any], most: int) -> bytes:
 
 def unpacked_chunk(data: bytes, decompressor: Callable[[], Any], size: int) -> bytes:
     """Return the content of a chunk of an MCAP file that declares this size."""
-    return unpacked(data, decompressor, min(size, MOST_UNPACKED))
+    return unpacked(data, decompressor, min(size, MAX_UNPACKED))
 
 
 def unpacked_message(data: bytes) -> bytes:
     """Return the content of a message that was compressed on its own."""
-    return unpacked(data, zstd.ZstdDecompressor, MOST_UNPACKED)
+    return unpacked(data, zstd.ZstdDecompressor, MAX_UNPACKED)
 
 
 class UnpackedFile(zstd.ZstdFile):
@@ -74,7 +74,7 @@ class UnpackedFile(zstd.ZstdFile):
         """Return the next bytes, as long as there is room for them."""
         data: bytes = super().read(size)
         self._read += len(data)
-        if self._read > MOST_OF_DISK * self._free:
+        if self._read > MAX_DISK_SHARE * self._free:
             raise UserError(
                 f'unpacked, a file of the bag takes more than half of the {self._free / 1e6:.0f} '
                 f'MB that are free in {tempfile.gettempdir()}: set TMPDIR to a folder with more '

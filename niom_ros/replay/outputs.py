@@ -12,7 +12,7 @@ import numpy as np
 from rosbags.rosbag2 import WriterError
 
 from niom_ros.core.errors import UserError
-from niom_ros.images.decoding import reason
+from niom_ros.core.faults import reason
 from niom_ros.images.writing import write_picture
 from niom_ros.replay.bags import BagImage, BagWriter, partial_folder
 from niom_ros.replay.messages import plain
