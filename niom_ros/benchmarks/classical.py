@@ -12,11 +12,19 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
 
-RATIO = 0.8  # of the distances to the nearest and the second nearest descriptor
-REPROJECTION_ERROR = 3.0  # pixels
-MIN_INLIERS = 10
-ITERATIONS = 2000
-SURETY = 0.995
+
+@dataclass(frozen=True)
+class ClassicalParameters:
+    """When descriptors match, and when a homography is accepted."""
+
+    ratio: float = 0.8  # of the distances to the nearest and the second nearest descriptor
+    reprojection_error: float = 3.0  # pixels
+    min_inliers: int = 10
+    iterations: int = 2000  # of RANSAC, at most
+    confidence: float = 0.995  # of RANSAC, at which it stops earlier
+
+
+DEFAULTS = ClassicalParameters()
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,9 @@ class ClassicalMatcher:
     def match(self, reference: ClassicalFeatures, image: ClassicalFeatures) -> Match:
         """Find the reference in the image."""
         correspondences = self._correspondences(reference, image)
-        return Match(verified(correspondences), correspondences, len(image.keypoints))
+        return Match(
+            verified(correspondences), correspondences, image_keypoints=len(image.keypoints)
+        )
 
     def _correspondences(
         self, reference: ClassicalFeatures, image: ClassicalFeatures
@@ -60,7 +70,7 @@ class ClassicalMatcher:
             (
                 (nearest.distance / max(second.distance, 1e-9), nearest)
                 for nearest, second in found
-                if nearest.distance <= RATIO * second.distance
+                if nearest.distance <= DEFAULTS.ratio * second.distance
             ),
             key=lambda rated: rated[0],
         )
@@ -77,23 +87,23 @@ def verified(correspondences: Correspondences) -> Verdict:
     """Fit a homography; it is accepted if it has enough inliers."""
     count = len(correspondences)
     no_inliers = np.zeros(count, bool)
-    if count < MIN_INLIERS:
+    if count < DEFAULTS.min_inliers:
         return Verdict(Status.FEW_MATCHES, f'only {count} points were recognised', no_inliers)
     homography, inliers = cv2.findHomography(
         correspondences.reference_points,
         correspondences.image_points,
         cv2.RANSAC,
-        REPROJECTION_ERROR,
-        maxIters=ITERATIONS,
-        confidence=SURETY,
+        DEFAULTS.reprojection_error,
+        maxIters=DEFAULTS.iterations,
+        confidence=DEFAULTS.confidence,
     )
     if homography is None:
         return Verdict(Status.REJECTED_GEOMETRY, 'no view explains the points', no_inliers)
     inliers = inliers.ravel().astype(bool)
     agreeing = int(inliers.sum())
     message = f'{agreeing} of {count} recognised points agree'
-    confidence = agreeing / (agreeing + MIN_INLIERS)
-    accepted = agreeing >= MIN_INLIERS
+    confidence = agreeing / (agreeing + DEFAULTS.min_inliers)
+    accepted = agreeing >= DEFAULTS.min_inliers
     return Verdict(
         Status.OK if accepted else Status.LOW_CONFIDENCE,
         message,

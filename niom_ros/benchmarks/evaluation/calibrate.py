@@ -48,12 +48,12 @@ MATCHES = Subject(('plain', 'sew+nop'), SIGNS)
 DRAWINGS = Subject(('ink',), INK_SIGNS, (UNRELATED_DRAWING, TRUE_SKETCH))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Performance:
     """What follows from accepting every match whose confidence is one half or more."""
 
     true_pairs: int
-    true_accept: float  # share of them that is accepted, and rightly
+    true_accept: float  # share of them that is accepted, and correctly
     accepted: int
     wrong_accepted: float  # share of the accepted ones that is wrong
     wrong_accepted_upper: float  # the share is below this with 95 % certainty
@@ -70,7 +70,7 @@ def calibrate(
 ) -> None:
     """Fit the calibrations of 'drawings', of 'matches' or of both, and write them."""
     if output and task.limit:
-        raise UserError('a calibration from a part of the pairs is not kept: leave out --limit')
+        raise UserError('a calibration from only some of the pairs is not kept: leave out --limit')
     if output:
         check_calibrations(output)
     networks = f'{task.settings.extractor}+{task.settings.matcher}'
@@ -249,9 +249,11 @@ def check_calibrations(path: Path) -> dict[str, object]:
     try:
         entries = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
     except (OSError, ValueError) as error:
-        raise UserError(f'{path} holds no calibrations ({error}): name another file') from None
+        raise UserError(
+            f'{path} does not contain calibrations ({error}): name another file'
+        ) from None
     if not isinstance(entries, dict):
-        raise UserError(f'{path} holds no calibrations: name another file')
+        raise UserError(f'{path} does not contain calibrations: name another file')
     return entries
 
 

@@ -43,7 +43,7 @@ BENCHMARKS: tuple[type[Benchmark], ...] = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """What to evaluate, from the command line."""
 
@@ -182,7 +182,7 @@ def usable_ones(benchmark: Benchmark, methods: Sequence[Method]) -> list[Method]
         except UserError as error:
             print(f'niom: {error}; left out', file=sys.stderr)
     if not usable:
-        raise NotMeasurable(f'{benchmark.name} has no meaning for any of the methods')
+        raise NotMeasurable(f'{benchmark.name} cannot be measured for any of the methods')
     return usable
 
 

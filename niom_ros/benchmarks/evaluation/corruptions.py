@@ -54,7 +54,7 @@ CORRUPTIONS: tuple[str, ...] = (
 )
 
 SEVERITY = 5
-SMALLEST_SIDE = 32  # pixels; the library refuses less
+MIN_SIDE = 32  # pixels; the library refuses less
 LIBRARY = 'imagecorruptions-imaug'
 
 # ImageNet-C's glass_blur at severity 5.
@@ -72,7 +72,9 @@ class UnknownCorruption(UserError):
     """A name that is not one of the 15."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f'there is no corruption {name!r}; known are: {", ".join(CORRUPTIONS)}')
+        super().__init__(
+            f'there is no corruption {name!r}; known corruptions: {", ".join(CORRUPTIONS)}'
+        )
 
 
 class LibraryMissing(UserError):
@@ -81,7 +83,7 @@ class LibraryMissing(UserError):
     def __init__(self, error: ImportError) -> None:
         super().__init__(
             f'corrupting images needs {LIBRARY} ({error}): run make setup, '
-            f'or in an environment of your own: pip install --no-deps {LIBRARY}'
+            f'or in your own environment: pip install --no-deps {LIBRARY}'
         )
 
 
@@ -101,10 +103,10 @@ def corrupt(image: np.ndarray, name: str, seed: int) -> np.ndarray:
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise ValueError(f'an RGB image of bytes is needed, not {image.dtype} {image.shape}')
     height, width = image.shape[:2]
-    if min(height, width) < SMALLEST_SIDE:
+    if min(height, width) < MIN_SIDE:
         raise UserError(
             f'an image of {width} x {height} pixels is too small to be corrupted: '
-            f'both sides must have at least {SMALLEST_SIDE}'
+            f'both sides must have at least {MIN_SIDE}'
         )
     library = load_library()
     # A bit generator takes a seed of any size, not only of 32 bits.
@@ -259,10 +261,10 @@ class CorruptedImages:
     least recently used are removed. Several processes may share it.
     """
 
-    def __init__(self, folder: Path | str | None = None, limit: int = CACHE_LIMIT) -> None:
+    def __init__(self, folder: Path | str | None = None) -> None:
         folder = cache_folder() / 'corrupted_images' if folder is None else Path(folder)
         self.folder = folder.absolute()
-        self.limit = limit
+        self.limit = CACHE_LIMIT
 
     def get(self, image: np.ndarray, name: str, seed: int) -> np.ndarray:
         """Return what `corrupt` returns, from disk if it was computed before."""

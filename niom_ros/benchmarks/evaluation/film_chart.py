@@ -25,7 +25,7 @@ DOTS_PER_INCH = 72  # a point of matplotlib is a pixel
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChartLayout:
     """Sizes in pixels."""
 
     height: int = 200
@@ -33,7 +33,7 @@ class Layout:
     lowest_top: float = 2.0  # pixels of error that the chart always has room for
 
 
-LAYOUT = Layout()
+LAYOUT = ChartLayout()
 
 
 def draw_chart(

@@ -18,7 +18,7 @@ class Thumbnail:
     from_image: np.ndarray  # 3 x 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Moment:
     """One frame of a film, and what was claimed about it."""
 

@@ -105,7 +105,7 @@ def drawn(moment: Moment, reference: Picture) -> np.ndarray:
 def words(moment: Moment) -> str:
     """Return the result of a frame in words."""
     if moment.view is None:
-        return 'rightly not found' if moment.hidden else 'not found'
+        return 'correctly not found' if moment.hidden else 'not found'
     if moment.hidden:
         return 'WRONG: it is not there'
     if moment.error is None:
@@ -122,7 +122,14 @@ def head(width: int, title: str, moments: Sequence[Moment]) -> np.ndarray:
     if errors:
         text += f' Median error {np.median(errors):.2f} px, largest {max(errors):.1f} px.'
     headline, colour = (f'✗ {wrong} WRONG', VERMILLION) if wrong else ('✓ NONE WRONG', BLUE)
-    return banner(width, colour, headline, 'tracked frames', [(title, text)], 2)
+    return banner(
+        width,
+        colour,
+        headline=headline,
+        note='tracked frames',
+        paragraphs=[(title, text)],
+        lines_each=2,
+    )
 
 
 def entries(width: int, truth_known: bool) -> list[Entry]:
@@ -137,10 +144,10 @@ def entries(width: int, truth_known: bool) -> list[Entry]:
     lost[top:bottom, left:right] = SLATE
     right_one = 'truth' if truth_known else 'full match'
     return [
-        (place_entries(size, None)[0][0], 'tracked outline'),
+        (place_entries(size)[0][0], 'tracked outline'),
         dashed_entry(right_one, TRUTH, LONG_DASHES, size),
-        (dot, 'error of a tracked frame' if truth_known else 'distance of both'),
+        (dot, 'error of a tracked frame' if truth_known else 'distance between the outlines'),
         *([(ring, 'error of a full match')] if truth_known else []),
         (tracked, 'tracked'),
-        (lost, 'not tracked' + ('; above: not to be seen' if truth_known else '')),
+        (lost, 'not tracked' + ('; above: not visible' if truth_known else '')),
     ]

@@ -60,6 +60,11 @@ MAIN_METRICS = {
     'landmarks': (
         'pck_05',
         'pck_10',
+        'known_area_pck_10',
+        'box_pck_10',
+        'gain_over_box',
+        'certain_right',
+        'certain',
         'chance_pck_05',
         'chance_pck_10',
         'local_pck_10',
@@ -75,7 +80,7 @@ MAIN_METRICS = {
         'wrong_claims',
     ),
 }
-MOST_MAIN = 6
+MAX_MAIN = 6
 
 MORE, LESS, NEITHER = 1, -1, 0  # is better
 
@@ -142,6 +147,26 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         MORE,
     ),
     (
+        r'known_area_pck_(\d\d)',
+        'PCK {0}, area given',
+        'the same, if the area that shows the object is given',
+        MORE,
+    ),
+    (
+        r'box_pck_(\d\d)',
+        'box PCK {0}',
+        'what the true box of one object, stretched onto that of the other, would reach',
+        NEITHER,
+    ),
+    (r'gain_over_box', 'gain over box', 'PCK 10 above what the true boxes would reach', MORE),
+    (
+        r'certain_right',
+        'right, of certain',
+        'share of the landmarks claimed to be certain that are within 10 of their place',
+        MORE,
+    ),
+    (r'certain', 'certain', 'share of the landmarks that are claimed to be certain', MORE),
+    (
         r'chance_pck_(\d\d)',
         'chance PCK {0}',
         'what points at random places would reach: compare PCK {0} with it',
@@ -168,7 +193,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'top1_kinds',
         'right partner, by kind',
-        'the same, but every kind of object counts the same',
+        'the same, but every kind of object has the same weight',
         MORE,
     ),
     (r'top1', 'right partner', 'share of pairs in which the right object was chosen', MORE),
@@ -182,7 +207,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'false_accept',
         'false accepts',
-        'share accepted of the pairs in which there is nothing to find',
+        'share of the pairs with nothing to find that are accepted',
         LESS,
     ),
     (
@@ -191,7 +216,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         'share of the pairs with something to find in which it is found, less than 20 px off',
         MORE,
     ),
-    (r'weighted', 'weighted', 'share of matchings in which weights acted at all', NEITHER),
+    (r'weighted', 'weighted', 'share of matchings in which weights were applied', NEITHER),
     (
         r'paired_recall_(\d\d)',
         'paired recall {0}',
@@ -213,15 +238,15 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     ),
     (
         r'blind_mostly_on_object',
-        'mostly on the object, unmoved',
+        'mostly on the object, sketch laid over the photo',
         'what the same points would reach if the sketch were just laid over the photo',
         NEITHER,
     ),
     (
         r'surely_on_object',
-        'surely on the object',
-        'share of pairs with most matches on the object, and fewer than 5 % of blind moves '
-        'would bring as many there',
+        'on the object beyond chance',
+        'share of pairs with most matches on the object, where fewer than 5 % of random '
+        'shifts would put as many',
         MORE,
     ),
     (
@@ -233,7 +258,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     ),
     (
         r'blind_fits_object',
-        'fits the object, unmoved',
+        'fits the object, sketch laid over the photo',
         'what the same points would reach if the sketch were just laid over the photo',
         NEITHER,
     ),
@@ -257,7 +282,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     ),
     (
         r'blind_on_object',
-        'matches on the object, unmoved',
+        'matches on the object, sketch laid over the photo',
         'what the same points would reach if the sketch were just laid over the photo',
         NEITHER,
     ),
@@ -281,21 +306,21 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     ),
     (
         r'tracked_error_95',
-        'error of tracking, 95 of 100',
-        'error that 95 of 100 tracked frames do not exceed',
+        'error of tracking, 95th percentile',
+        'error that 95 % of the tracked frames do not exceed',
         LESS,
     ),
     (r'tracked_error', 'error of tracking', 'median error of all tracked frames', LESS),
     (
         r'tracked_minus_full_95',
-        'tracking above full, 95 of 100',
-        'by how much the error of 95 of 100 tracked frames is at most above that of the '
-        'full match of the same frame',
+        'excess error of tracking, 95th percentile',
+        '95th percentile of how far the error of a tracked frame is above that of the full match '
+        'of the same frame',
         LESS,
     ),
     (
         r'tracked_minus_full',
-        'tracking above full',
+        'excess error of tracking',
         'median of how far the error of a tracked frame is above that of the full match '
         'of the same frame',
         LESS,
@@ -315,7 +340,7 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'lost',
         'not tracked',
-        'share of frames with the reference that were not tracked, after it was found first; '
+        'share of frames with the reference that were not tracked, after it was first found; '
         'in videos, of those in which a full match finds it',
         LESS,
     ),
@@ -346,16 +371,21 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'cut_frames_most',
         'longest until a cut is noticed',
-        'frames from a cut until tracking reports that nothing is tracked, at most; 1 is at once',
+        'frames from a cut until tracking reports that nothing is tracked, at most; 1: at once',
         LESS,
     ),
     (
         r'wrong_claims',
         'wrong claims',
-        'share of tracked frames whose answer is 10 px or more off, or of which nothing is seen',
+        'share of tracked frames whose answer is 10 px or more off, or in which it cannot be seen',
         LESS,
     ),
-    (r'accepted', 'accepted', 'share of pairs in which the method claims a find', NEITHER),
+    (
+        r'accepted',
+        'accepted',
+        'share of pairs in which the method claims to have found it',
+        NEITHER,
+    ),
 )
 
 CONDITIONS = {
@@ -397,5 +427,5 @@ def spaced(name: str) -> str:
 def main_metrics(benchmark: str, names: Sequence[str], main: str) -> list[str]:
     """Return the metrics to show first, of those that exist."""
     chosen = [name for name in MAIN_METRICS.get(benchmark, ()) if name in names]
-    chosen = chosen or list(names)[:MOST_MAIN]
+    chosen = chosen or list(names)[:MAX_MAIN]
     return chosen if main in chosen or main not in names else [main, *chosen]

@@ -77,11 +77,11 @@ def interval(values: np.ndarray, level: float = 0.95) -> list[float]:
 
 
 def paired_difference(
-    ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], level: float = 0.95
+    ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]
 ) -> dict[str, list[float]]:
     """Return, for each number in both, the interval of ours minus theirs.
 
     Both must come from `bootstrap` with the same units, seed and count: then the same pictures
     are drawn for both, and what makes a draw easy or hard cancels.
     """
-    return {name: interval(ours[name] - theirs[name], level) for name in ours if name in theirs}
+    return {name: interval(ours[name] - theirs[name]) for name in ours if name in theirs}

@@ -127,7 +127,7 @@ class MethodRunner:
         if name not in self._detectors:
             loaded = load_detector(Settings(detector=name), ModelStore(), choose_device('auto'))
             if loaded is None:
-                raise SettingsError(f'{name} is no detector')
+                raise SettingsError(f'{name} is not a detector')
             self._detectors[name] = loaded
         return self._detectors[name]
 

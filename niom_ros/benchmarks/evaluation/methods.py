@@ -8,20 +8,33 @@ from dataclasses import dataclass, replace
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.plugins import EXTRACTORS, MATCHERS
-from niom_ros.core.settings import Options, Settings
+from niom_ros.core.settings import DrawingSearch, Options, PairingBy, Settings, WeightingKind
 
-# What each preset changes: weighting, pairing, and how drawings are found.
-PRESETS: dict[str, tuple[str, str, str] | None] = {
+POINTS, INK = ('points',), ('points', 'ink', 'on_object')  # strategies
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What a preset changes in the options."""
+
+    weighting: WeightingKind
+    pairing: PairingBy = 'none'
+    drawing_search: DrawingSearch = 'matches'
+    strategies: tuple[str, ...] = POINTS
+
+
+PRESETS: dict[str, Preset | None] = {
     'default': None,  # as the node does by default
-    'plain': ('none', 'none', 'matches'),
-    'ink': ('none', 'none', 'ink'),  # drawings by their ink alone, all else like plain
-    'sew': ('sew', 'none', 'matches'),
-    'sew+nop': ('sew', 'text', 'matches'),  # with Non-visual Object Pairing
-    'sew+visual': ('sew', 'visual', 'matches'),
-    'sew+both': ('sew', 'both', 'matches'),
+    'plain': Preset('none'),
+    'ink': Preset('none', drawing_search='ink', strategies=INK),  # photos like plain
+    'sew': Preset('sew'),
+    'sew+nop': Preset('sew', 'text'),  # with Non-visual Object Pairing
+    'sew+visual': Preset('sew', 'visual'),
+    'sew+both': Preset('sew', 'both'),
     # Controls: equal weights for all keypoints, or the weights of SEW in random order.
-    'uniform': ('uniform', 'none', 'matches'),
-    'shuffled': ('shuffled', 'none', 'matches'),
+    'uniform': Preset('uniform'),
+    'shuffled': Preset('shuffled'),
+    'alike': Preset('none', strategies=('alike',)),  # points of objects of the same kind
 }
 CLASSICAL = ('sift', 'orb')
 
@@ -47,7 +60,7 @@ def method_named(name: str, settings: Settings, options: Options) -> Method:
         known = ', '.join((*PRESETS, *CLASSICAL))
         raise UserError(
             f"there is no method '{preset}': use one of {known}; "
-            'after all but the last two an extractor may be named, such as sew@disk'
+            'all but the last two may be followed by an extractor, such as sew@disk'
         )
     if networks:
         extractor, _, matcher = networks.partition('+')
@@ -61,11 +74,13 @@ def method_named(name: str, settings: Settings, options: Options) -> Method:
         settings = replace(settings, extractor=extractor, matcher=matcher or settings.matcher)
     change = PRESETS[preset]
     if change is not None:
-        weighting, pairing, drawing_search = change
         options = replace(
             options,
-            weighting=replace(options.weighting, kind=weighting),
-            pairing=replace(options.pairing, by=pairing),
-            drawing_search=drawing_search,
+            weighting=replace(options.weighting, kind=change.weighting),
+            pairing=replace(options.pairing, by=change.pairing),
+            drawing_search=change.drawing_search,
+            strategies=change.strategies,
         )
+        more = (name for name in change.strategies if name not in settings.strategies)
+        settings = replace(settings, extra_strategies=(*settings.extra_strategies, *more))
     return Method(name, settings, options)

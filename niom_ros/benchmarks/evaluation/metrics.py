@@ -13,10 +13,11 @@ from scipy.special import betaincinv
 
 from niom_ros.core.homographies import warp_points
 
+DESCRIPTOR_WEIGHT = 0.3  # of distances between descriptors; those of positions have 1
 FARTHEST = math.sqrt(2)  # between two points of a picture whose sides count as 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Consistency:
     """How well matches that go through another picture agree with the direct ones.
 
@@ -34,9 +35,8 @@ class Consistency:
 
 @dataclass(frozen=True)
 class AcceptanceCurve:
-    """What is accepted at each threshold, and how much of that is wrong."""
+    """What is accepted at each threshold, the highest first, and how much of that is wrong."""
 
-    thresholds: np.ndarray  # descending; an answer is accepted at its own threshold and below
     accepted: np.ndarray  # share of all answers
     wrong: np.ndarray  # share of the accepted answers
 
@@ -151,12 +151,7 @@ def best_motion(
 
 
 def one_hop(
-    q_b: np.ndarray,
-    e_b: np.ndarray,
-    r_b: np.ndarray,
-    f_b: np.ndarray,
-    position_weight: float = 1.0,
-    descriptor_weight: float = 0.3,
+    q_b: np.ndarray, e_b: np.ndarray, r_b: np.ndarray, f_b: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Join matches A-B with matches B-C where they meet in B; return the joined rows of each.
 
@@ -166,7 +161,7 @@ def one_hop(
     """
     if not len(q_b) or not len(r_b):
         return np.empty(0, int), np.empty(0, int)
-    costs = position_weight * cdist(q_b, r_b) + descriptor_weight * cdist(e_b, f_b)
+    costs = cdist(q_b, r_b) + DESCRIPTOR_WEIGHT * cdist(e_b, f_b)
     return linear_sum_assignment(costs)
 
 
@@ -254,4 +249,4 @@ def acceptance_curve(confidences: np.ndarray, right: np.ndarray) -> AcceptanceCu
     ends = np.flatnonzero(np.append(descending[1:] != descending[:-1], True)[: len(order)])
     accepted = ends + 1
     wrong = np.cumsum(~right[order])[ends]
-    return AcceptanceCurve(descending[ends], accepted / len(order), wrong / accepted)
+    return AcceptanceCurve(accepted / len(order), wrong / accepted)

@@ -74,7 +74,7 @@ def draw_answer(
     if verdict.reference_to_image is not None:
         found = right.from_image @ verdict.reference_to_image
         draw_quadrangle(right.pixels, warp_points(found, corners), size)
-        entries += place_entries(size, None)
+        entries += place_entries(size)
     elif evidence.reference_to_image is not None and in_front(
         evidence.reference_to_image, reference.box
     ):
@@ -109,9 +109,15 @@ def answer_banner(
         headline, colour, how_far = f'✓ {status}', BLUE, in_pixels(claimed)
     else:
         headline, colour, how_far = f'✗ WRONG, said {status}', VERMILLION, in_pixels(claimed)
-    note = f'confidence {verdict.confidence:.2f}'
     text = f'{how_far[0].upper()}{how_far[1:]}. {verdict.message}.'
-    return banner(width, colour, headline, note, [(title, text)], 2)
+    return banner(
+        width,
+        colour,
+        headline=headline,
+        note=f'confidence {verdict.confidence:.2f}',
+        paragraphs=[(title, text)],
+        lines_each=2,
+    )
 
 
 def in_pixels(error: float) -> str:

@@ -14,7 +14,7 @@ from niom_ros.benchmarks.evaluation.finished import Finished
 from niom_ros.benchmarks.evaluation.glossary import ERROR_UNITS
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.run import new_runner
-from niom_ros.benchmarks.evaluation.shown_pairs import extremes, record_words, Shown
+from niom_ros.benchmarks.evaluation.shown_pairs import extremes, record_words, ShownPair
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.core.extras import needs_extra
@@ -88,7 +88,7 @@ def writing(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def draw_pairs(done: Finished, folder: Path, runner: MethodRunner) -> list[Shown]:
+def draw_pairs(done: Finished, folder: Path, runner: MethodRunner) -> list[ShownPair]:
     """Draw the best and the worst pairs of the first methods."""
     chosen = [
         (method, kind, rank, index)
@@ -105,17 +105,15 @@ def draw_pairs(done: Finished, folder: Path, runner: MethodRunner) -> list[Shown
             case = done.cases[index]
             picture = done.benchmark.picture(case, method, runner)
             beginning = safe_name(f'{done.name}-{method.name}-{kind}-{rank}')
-            file = write_picture(folder, beginning, picture)
-            words = record_words(done.records[method.name][index], ERROR_UNITS.get(done.name, ''))
-            size = picture.shape[1], picture.shape[0]
+            record = done.records[method.name][index]
             shown.append(
-                Shown(
+                ShownPair(
                     method=method.name,
                     kind=kind,
                     case=case.name,
-                    words=words,
-                    file=file,
-                    size=size,
+                    words=record_words(record, ERROR_UNITS.get(done.name, '')),
+                    file=write_picture(folder, beginning, picture),
+                    size=(picture.shape[1], picture.shape[0]),
                 )
             )
     finally:

@@ -27,7 +27,7 @@ from niom_ros.core.settings import choose_device, default_threads
 
 BAR_WIDTH = 30
 LINE_SECONDS = 60  # between lines of progress where no terminal shows a bar
-MOST_JOBS = 8  # each takes about 2 GB
+MAX_JOBS = 8  # each takes about 2 GB
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def run(
     """Measure what is not in the records yet, in several processes if that helps."""
     tasks = tasks_of(benchmark, cases, records)
     total = len(cases) * len(records)
-    progress = Progress(benchmark.name, total, total - sum(task.steps for task in tasks))
+    progress = BenchmarkProgress(benchmark.name, total, total - sum(task.steps for task in tasks))
     by_name = {method.name: known for method, known in records.items()}
     try:
         for case, method, record in measured(tasks, jobs):
@@ -185,10 +185,10 @@ def default_jobs(device: str) -> int:
     """Return the fastest number of processes: one per core, or a single one for a GPU."""
     if choose_device(device).type == 'cuda':
         return 1
-    return max(1, min(os.cpu_count() or 1, MOST_JOBS))
+    return max(1, min(os.cpu_count() or 1, MAX_JOBS))
 
 
-class Progress:
+class BenchmarkProgress:
     """Shows how far a benchmark is and how long it will still take."""
 
     def __init__(self, name: str, total: int, known: int) -> None:

@@ -8,11 +8,11 @@ from niom_ros.benchmarks.evaluation.benchmark import Record
 from niom_ros.benchmarks.evaluation.finished import Finished, is_number, short
 from niom_ros.benchmarks.evaluation.glossary import ERROR_NAMES, spaced
 
-EACH = 2  # best pairs, and as many worst ones
+PAIRS_SHOWN = 2  # best pairs, and as many worst ones
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPair:
     """A case that the report shows as a picture."""
 
     method: str
@@ -33,9 +33,9 @@ def extremes(done: Finished, records: Sequence[Record]) -> tuple[list[int], list
     pairs = [case.pair for case in done.cases]
     upwards = [index for _, index in sorted(rated, key=lambda one: one[0])]
     downwards = [index for _, index in sorted(rated, key=lambda one: -one[0])]
-    best = of_different_pairs(downwards, pairs, min(EACH, (len(rated) + 1) // 2))
+    best = of_different_pairs(downwards, pairs, min(PAIRS_SHOWN, (len(rated) + 1) // 2))
     others = [index for index in upwards if index not in best]
-    return best, of_different_pairs(others, pairs, min(EACH, len(others)))
+    return best, of_different_pairs(others, pairs, min(PAIRS_SHOWN, len(others)))
 
 
 def of_different_pairs(order: Sequence[int], pairs: Sequence[str], count: int) -> list[int]:

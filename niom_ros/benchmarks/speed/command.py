@@ -1,7 +1,7 @@
 """What `niom bench` does: measure, print and write how fast everything is."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 import json
 from pathlib import Path
@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 
+from niom_ros.benchmarks.speed.alike import measure_alike
 from niom_ros.benchmarks.speed.comparison import compare
 from niom_ros.benchmarks.speed.drawing import measure_drawing
 from niom_ros.benchmarks.speed.findings import Findings, KEYS
 from niom_ros.benchmarks.speed.growth import measure_growth
 from niom_ros.benchmarks.speed.machine import machine, why_not_idle
+from niom_ros.benchmarks.speed.setup import BenchSetup
 from niom_ros.benchmarks.speed.tracking import measure_tracking
 from niom_ros.benchmarks.speed.views import named, Size
 from niom_ros.core.errors import UserError
@@ -47,7 +49,7 @@ QUICK = Plan(
     rounds=3,
     fewer_rounds=1,
     camera_seconds=5.0,
-    parts=('comparison', 'tracking', 'drawing', 'node'),
+    parts=('comparison', 'tracking', 'drawing', 'alike', 'node'),
 )
 
 
@@ -65,10 +67,10 @@ def bench(
     about = machine(settings)
     print_head(about, settings, plan)
     store = ModelStore()
-    matcher = Matcher(settings, store)
     findings = Findings()
     line = ProgressLine()
-    for measure in parts(matcher, settings, store, plan, line.draw):
+    setup = BenchSetup(Matcher(settings, store), settings, store, plan.rounds, line.draw)
+    for measure in parts(setup, plan):
         try:
             part = measure()
         finally:
@@ -85,38 +87,26 @@ def bench(
     return findings
 
 
-def parts(
-    matcher: Matcher,
-    settings: Settings,
-    store: ModelStore,
-    plan: Plan,
-    progress: Callable[[str], None],
-) -> list[Callable[[], Findings]]:
+def parts(setup: BenchSetup, plan: Plan) -> list[Callable[[], Findings]]:
     """Return the measurements to make, in order."""
-    sizes, rounds, fewer = plan.sizes, plan.rounds, plan.fewer_rounds
+    size, fewer = plan.sizes[0], replace(setup, rounds=plan.fewer_rounds)
     chosen: list[Callable[[], Findings]] = []
     if plan.has('comparison'):
-        chosen.append(lambda: compare(matcher, settings, store, sizes, rounds, progress))
+        chosen.append(partial(compare, setup, plan.sizes))
     if plan.has('tracking'):
-        chosen.append(lambda: measure_tracking(matcher, sizes[0], rounds, progress))
+        chosen.append(partial(measure_tracking, setup, size))
     if plan.has('drawing'):
-        chosen.append(lambda: measure_drawing(matcher, sizes[0], fewer, progress))
+        chosen.append(partial(measure_drawing, fewer, size))
+    if plan.has('alike'):
+        chosen.append(partial(measure_alike, setup, size))
     if plan.has('growth'):
-        chosen.append(lambda: measure_growth(matcher, settings, store, sizes[0], fewer, progress))
+        chosen.append(partial(measure_growth, fewer, size))
     if plan.has('node'):
-        chosen += [
-            partial(node_or_why_not, matcher, settings, size, plan, progress) for size in sizes
-        ]
+        chosen += [partial(node_or_why_not, setup, each, plan) for each in plan.sizes]
     return chosen
 
 
-def node_or_why_not(
-    matcher: Matcher,
-    settings: Settings,
-    size: Size,
-    plan: Plan,
-    progress: Callable[[str], None],
-) -> Findings:
+def node_or_why_not(setup: BenchSetup, size: Size, plan: Plan) -> Findings:
     """Measure the node, or report why that is not possible."""
     try:
         from niom_ros.benchmarks.speed.node import measure_node
@@ -124,7 +114,7 @@ def node_or_why_not(
         reason = 'it needs ROS 2: run `make setup`, or source your ROS 2 installation'
         return Findings(left_out={'node_overhead': reason})
     try:
-        return measure_node(matcher, settings, size, plan.rounds, plan.camera_seconds, progress)
+        return measure_node(setup, size, plan.camera_seconds)
     except UserError as error:
         return Findings(left_out={f'node at {named(size)}': str(error)})
 

@@ -1,21 +1,19 @@
-"""The stream with weights, compared with the same without, the loop over pairs, and peers."""
+"""The stream with weights, compared with the one without, the loop over pairs, and peers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from niom_ros.benchmarks.speed.counting import reference_work
-from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
+from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, TextTable
 from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.benchmarks.speed.matcher_speedup import agreement, EagerMatcher
 from niom_ros.benchmarks.speed.pair_loop import PairLoop
 from niom_ros.benchmarks.speed.peers import load_peers, PEERS
+from niom_ros.benchmarks.speed.setup import BenchSetup
 from niom_ros.benchmarks.speed.timing import interleaved, Lap, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size, stage_names
 from niom_ros.core.boxes import Box
-from niom_ros.core.settings import Settings
-from niom_ros.matching.matcher import Matcher
-from niom_ros.models.store import ModelStore
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 
 STREAM_SEW = 'stream with SEW'
@@ -31,8 +29,10 @@ Laps = Mapping[str, Sequence[Lap[Attempt]]]
 class Comparison:
     """Everything that finds the demo photo, one way or another."""
 
-    def __init__(self, matcher: Matcher, settings: Settings, store: ModelStore) -> None:
+    def __init__(self, setup: BenchSetup) -> None:
         """Load the networks that the matcher does not already have."""
+        self._setup = setup
+        matcher, settings, store = setup.matcher, setup.settings, setup.store
         picture = example_photo(DEMO_PHOTO)
         self._box = Box.around(picture)
         self._reference = matcher.prepare(picture)
@@ -42,15 +42,14 @@ class Comparison:
         self._pairs = PairLoop(settings, store, picture)
         self._peers, self.left_out = load_peers(settings, store, picture)
 
-    def at(
-        self, size: Size, rounds: int, progress: Callable[[str], None] = lambda _: None
-    ) -> Findings:
+    def at(self, size: Size) -> Findings:
         """Time all of them on images of one size.
 
-        Weights add less time than a few rounds among many tasks vary, because each task leaves
-        the caches in another state. So the streams with and without weights also run on their
-        own, in more rounds: then each always follows the other.
+        The time that weights add is less than the variation over a few rounds of many tasks,
+        because each task leaves the caches in a different state. So the streams with and without
+        weights also run on their own, in more rounds: then each always follows the other.
         """
+        rounds = self._setup.rounds
         views = demo_views(size, DUEL * rounds + 1)
         tasks: dict[str, Callable[[int], Attempt]] = {
             STREAM_SEW: on(views, self._with_sew.find),
@@ -62,7 +61,7 @@ class Comparison:
         duel = {name: tasks[name] for name in (STREAM_SEW, STREAM)}
 
         def say(what: str) -> None:
-            progress(f'{named(size)}: {what}')
+            self._setup.progress(f'{named(size)}: {what}')
 
         laps = interleaved(tasks, rounds, progress=say)
         alone = interleaved(duel, DUEL * rounds, progress=say)
@@ -73,22 +72,15 @@ class Comparison:
         return reference_work(self._with_sew, self._reference, demo_views(size, COUNTED_FRAMES))
 
 
-def compare(
-    matcher: Matcher,
-    settings: Settings,
-    store: ModelStore,
-    sizes: Sequence[Size],
-    rounds: int,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Findings:
+def compare(setup: BenchSetup, sizes: Sequence[Size]) -> Findings:
     """Measure everything that finds the demo photo, at each image size.
 
     The keys hold the numbers of the first size, `by_size` those of all sizes.
     """
-    comparison = Comparison(matcher, settings, store)
+    comparison = Comparison(setup)
     findings = Findings(left_out=comparison.left_out)
     for size in sizes:
-        findings += comparison.at(size, rounds, progress)
+        findings += comparison.at(size)
     return findings + comparison.reference_work(sizes[0])
 
 
@@ -145,7 +137,7 @@ def summary(laps: Laps, duel: Laps, views: Sequence[View], box: Box, size: Size)
     }
     where = f'at {named(size)} (rounds: {len(views)})'
     tables = (
-        Table(
+        TextTable(
             f'Ratios {where}: median [quartiles]',
             ('ratio', 'value'),
             [
@@ -189,7 +181,7 @@ def stage_seconds(laps: Sequence[Lap[Attempt]], name: str) -> list[float]:
     return [lap.result.stages.get(name, 0.0) for lap in laps]
 
 
-def stage_table(title: str, laps: Laps) -> Table:
+def stage_table(title: str, laps: Laps) -> TextTable:
     """Return a table with a row for each stage, and a column for each task."""
     attempts = [lap.result for column in laps.values() for lap in column]
     rows = []
@@ -201,12 +193,12 @@ def stage_table(title: str, laps: Laps) -> Table:
         )
         rows.append((name, *cells))
     rows.append(('whole', *(milliseconds(seconds_of(column)) for column in laps.values())))
-    return Table(title, ('stage', *laps), rows)
+    return TextTable(title, ('stage', *laps), rows)
 
 
 def peer_table(
     title: str, contestants: Mapping[str, str], laps: Laps, judged: Mapping[str, Any]
-) -> Table:
+) -> TextTable:
     """Return a table with a row for each contestant."""
     rows = [
         (
@@ -218,4 +210,4 @@ def peer_table(
         )
         for name, shown in contestants.items()
     ]
-    return Table(title, ('', 'ms per pair', 'ms per frame', 'inliers', 'right'), rows)
+    return TextTable(title, ('', 'ms per pair', 'ms per frame', 'inliers', 'right'), rows)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, ExitStack
 from typing import Any
 
-from niom_ros.benchmarks.speed.findings import Findings, Table
+from niom_ros.benchmarks.speed.findings import Findings, TextTable
 from niom_ros.benchmarks.speed.full_matches import FullMatches
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers.lightglue import LightGlueMatcher
@@ -64,7 +64,7 @@ def reference_work(
         'matcher_input': len(projections) - len(views),
     }
     per_frame = {name: count / len(views) for name, count in counts.items()}
-    table = Table(
+    table = TextTable(
         f'Work on the reference repeated per frame, in {len(views)} frames',
         ('what', 'times'),
         [(name.replace('_', ' '), f'{count:g}') for name, count in per_frame.items()],

@@ -1,9 +1,8 @@
 """A drawing in a stream: the first frame, and the next, searched only near the last position."""
 
-from collections.abc import Callable
-
 from niom_ros.benchmarks.speed.comparison import stage_table, stages
 from niom_ros.benchmarks.speed.findings import Findings
+from niom_ros.benchmarks.speed.setup import BenchSetup
 from niom_ros.benchmarks.speed.timing import interleaved
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.matching.geometry import Status
@@ -41,18 +40,14 @@ class Sketching:
         return Attempt(match, analysis.times.seconds(), analysis)
 
 
-def measure_drawing(
-    matcher: Matcher,
-    size: Size,
-    rounds: int,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Findings:
+def measure_drawing(setup: BenchSetup, size: Size) -> Findings:
     """Measure the first frame with a drawing, and the one after it."""
-    sketching = Sketching(matcher, size, rounds)
+    rounds = setup.rounds
+    sketching = Sketching(setup.matcher, size, rounds)
     laps = interleaved(
         {FIRST: sketching.first, NEXT: sketching.next},
         rounds,
-        progress=lambda what: progress(f'drawing: {what}'),
+        progress=lambda what: setup.progress(f'drawing: {what}'),
     )
     values = {
         name.replace(' ', '_'): {

@@ -11,7 +11,9 @@ KEYS = {
     'sew_overhead': 'how many times longer a frame takes with weights than without',
     'pair_over_stream': 'how many times longer the loop over pairs takes than the stream',
     'full_over_tracked': 'how many times longer a full match takes than a tracked frame',
+    'alike_over_full': 'how many times longer points of alike objects take than a full match',
     'node_overhead': 'how many times longer the node takes for a frame than the library',
+    'lock_on_with_pictures': 'how many times longer it takes to track with all pictures seen',
     'matcher_speedup': 'how many times longer the published LightGlue takes than ours',
     'peers': 'how long other methods take per pair and per frame, and how often they are right',
     'reference_work_per_frame': 'how often work on the reference is repeated in each frame',
@@ -19,7 +21,7 @@ KEYS = {
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table to print."""
 
     title: str
@@ -42,7 +44,7 @@ class Findings:
     """What was measured in one part."""
 
     values: dict[str, Any] = field(default_factory=dict)  # ready for JSON
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TextTable, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)  # what could not be measured, and why
 
     def __add__(self, other: 'Findings') -> 'Findings':

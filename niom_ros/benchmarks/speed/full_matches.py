@@ -1,7 +1,7 @@
 """A reference that is prepared once, and matched in full with one frame after another."""
 
 from niom_ros.benchmarks.speed.views import Attempt
-from niom_ros.core.settings import Options, Weighting
+from niom_ros.core.settings import Options, Weighting, WeightingKind
 from niom_ros.matching.match import Approach
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_reference import PreparedReference
@@ -13,7 +13,9 @@ from niom_ros.simulation.virtual_scene import View
 class FullMatches:
     """Finds a reference in frames by full matches alone: nothing is tracked."""
 
-    def __init__(self, matcher: Matcher, reference: PreparedReference, weighting: str) -> None:
+    def __init__(
+        self, matcher: Matcher, reference: PreparedReference, weighting: WeightingKind
+    ) -> None:
         """Store the reference and the kind of weighting."""
         self._matcher = matcher
         self._reference = reference

@@ -6,14 +6,14 @@ from dataclasses import replace
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
+from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, TextTable
 from niom_ros.benchmarks.speed.full_matches import FullMatches
+from niom_ros.benchmarks.speed.setup import BenchSetup
 from niom_ros.benchmarks.speed.timing import interleaved, Lap, seconds_of
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, Size
-from niom_ros.core.settings import Options, Settings, Weighting
+from niom_ros.core.settings import Options, Weighting
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_reference import PreparedReference
-from niom_ros.models.store import ModelStore
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo
 
 KEYPOINTS = (256, 512, 1024, 2048)
@@ -22,40 +22,22 @@ CUPS = {1: (1, 1), 2: (2, 1), 4: (2, 2), 9: (3, 3)}  # columns and rows
 SEW = Options(weighting=Weighting(kind='sew'))
 
 
-def measure_growth(
-    matcher: Matcher,
-    settings: Settings,
-    store: ModelStore,
-    size: Size,
-    rounds: int,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Findings:
+def measure_growth(setup: BenchSetup, size: Size) -> Findings:
     """Measure how the cost of a frame with weights grows."""
-    return (
-        by_keypoints(settings, store, size, rounds, progress)
-        + by_references(matcher, size, rounds, progress)
-        + by_objects(matcher, settings, store, size, rounds, progress)
-    )
+    return by_keypoints(setup, size) + by_references(setup, size) + by_objects(setup, size)
 
 
-def by_keypoints(
-    settings: Settings,
-    store: ModelStore,
-    size: Size,
-    rounds: int,
-    progress: Callable[[str], None],
-    counts: Sequence[int] = KEYPOINTS,
-) -> Findings:
+def by_keypoints(setup: BenchSetup, size: Size, counts: Sequence[int] = KEYPOINTS) -> Findings:
     """Find the demo photo with fewer and with more keypoints."""
-    views, photo = demo_views(size, rounds + 1), example_photo(DEMO_PHOTO)
+    views, photo = demo_views(size, setup.rounds + 1), example_photo(DEMO_PHOTO)
 
     def find_with(count: int) -> Callable[[int], Attempt]:
-        matcher = Matcher(replace(settings, max_keypoints=count), store)
+        matcher = Matcher(replace(setup.settings, max_keypoints=count), setup.store)
         matches = FullMatches(matcher, matcher.prepare(photo), 'sew')
         return lambda number: matches.find(views[number])
 
     tasks = {f'{count} keypoints': find_with(count) for count in counts}
-    laps = interleaved(tasks, rounds, progress=progress)
+    laps = interleaved(tasks, setup.rounds, progress=setup.progress)
     values, rows = {}, []
     for count, column in zip(counts, laps.values(), strict=True):
         used = [lap.result.match.image_keypoints for lap in column]
@@ -68,18 +50,13 @@ def by_keypoints(
         row = str(count), f'{np.median(used):.0f}', milliseconds(seconds_of(column))
         rows.append((*row, milliseconds(match)))
     head = ('most keypoints', 'in the image', 'frame in ms', 'of it, match')
-    table = Table(f'Growth with keypoints (rounds: {rounds})', head, rows)
+    table = TextTable(f'Growth with keypoints (rounds: {setup.rounds})', head, rows)
     return Findings({'growth': {'keypoints': values}}, (table,))
 
 
-def by_references(
-    matcher: Matcher,
-    size: Size,
-    rounds: int,
-    progress: Callable[[str], None],
-    counts: Sequence[int] = REFERENCES,
-) -> Findings:
+def by_references(setup: BenchSetup, size: Size, counts: Sequence[int] = REFERENCES) -> Findings:
     """Look for several references in each frame, as with match_all."""
+    matcher, rounds = setup.matcher, setup.rounds
     views = demo_views(size, rounds + 1)
     references = [matcher.prepare(photo) for photo in eight_photos()[: max(counts)]]
 
@@ -89,20 +66,16 @@ def by_references(
         )
 
     tasks = {f'{count} references': all_of(references[:count]) for count in counts}
-    return grown('references', counts, interleaved(tasks, rounds, progress=progress), rounds)
+    laps = interleaved(tasks, rounds, progress=setup.progress)
+    return grown('references', counts, laps, rounds)
 
 
 def by_objects(
-    matcher: Matcher,
-    settings: Settings,
-    store: ModelStore,
-    size: Size,
-    rounds: int,
-    progress: Callable[[str], None],
-    grids: Mapping[int, tuple[int, int]] = CUPS,
+    setup: BenchSetup, size: Size, grids: Mapping[int, tuple[int, int]] = CUPS
 ) -> Findings:
     """Detect several cups and their heat maps: in closed form, as ours, and by autograd."""
-    gradients = Matcher(replace(settings, cam='gradcam'), store)
+    matcher = setup.matcher
+    gradients = Matcher(replace(setup.settings, cam='gradcam'), setup.store)
     images = {count: cups(size, *grid) for count, grid in grids.items()}
     seen = [len(matcher.analyse(image).scene.objects) for image in images.values()]
 
@@ -115,11 +88,11 @@ def by_objects(
         for count, image in images.items()
         for name, by in ways.items()
     }
-    laps = interleaved(tasks, rounds, progress=progress)
+    laps = interleaved(tasks, setup.rounds, progress=setup.progress)
     findings = Findings()
     for name in ways:
         of_way = {f'{count} cups': laps[f'{count} cups, {name}'] for count in images}
-        findings += grown(name, seen, of_way, rounds)
+        findings += grown(name, seen, of_way, setup.rounds)
     return findings
 
 
@@ -136,7 +109,7 @@ def grown(
     rows = [
         (task, str(count), milliseconds(seconds_of(column))) for (task, column), count in together
     ]
-    table = Table(f'Growth with {what} (rounds: {rounds})', ('', what, 'ms'), rows)
+    table = TextTable(f'Growth with {what} (rounds: {rounds})', ('', what, 'ms'), rows)
     return Findings({'growth': {name: values}}, (table,))
 
 

@@ -1,4 +1,4 @@
-"""The machine that was measured on."""
+"""The machine on which times were measured."""
 
 import os
 from pathlib import Path

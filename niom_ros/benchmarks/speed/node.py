@@ -1,6 +1,6 @@
 """The matcher node in its own process: how much it adds to the library, and its rate."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import cycle
@@ -23,26 +23,29 @@ from std_msgs.msg import Header
 import torch
 
 import niom_ros
-from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
+from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, TextTable
 from niom_ros.benchmarks.speed.full_matches import FullMatches
-from niom_ros.benchmarks.speed.timing import interleaved, seconds_of, Spread
+from niom_ros.benchmarks.speed.setup import BenchSetup
+from niom_ros.benchmarks.speed.timing import interleaved, Lap, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, named, Size
 from niom_ros.core.errors import UserError
 from niom_ros.core.parameters import parameters_of
-from niom_ros.core.settings import Settings
-from niom_ros.matching.matcher import Matcher
+from niom_ros.core.settings import Settings, WeightingKind
 from niom_ros.msg import Homography, MatchResult
+from niom_ros.nodes.outputs import PICTURES
 from niom_ros.nodes.private_network import client_node, running, use_private_network
 from niom_ros.nodes.ros_messages import rgb_to_message
 from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 from niom_ros.srv import SetReference
 
 CAMERA_RATE = 30.0  # images per second
-FILM_FRAMES = 60  # of a camera that moves to and fro
-PATIENCE = 120.0  # seconds for anything to happen
-FEWEST_RESULTS = 5  # with a camera, to compute a rate
+FILM_FRAMES = 60  # of a camera that moves back and forth
+REPLY_TIMEOUT = 120.0  # seconds, for every step of the node
+MIN_RESULTS = 5  # with a camera, to compute a rate
 LIBRARY, NODE = 'library', 'node'
-WEIGHTING = 'sew'
+UNWATCHED, WATCHED = 'no picture', 'all pictures'  # that somebody subscribes to
+SETTLING = 1.0  # seconds until the node knows its subscribers
+WEIGHTING: WeightingKind = 'sew'
 
 
 class NodeFailed(UserError):
@@ -80,12 +83,12 @@ class NodeUnderTest:
         self._results.append(result)
         self._arrivals.append(time.perf_counter())
 
-    def set_reference(self, picture: np.ndarray) -> None:
-        """Wait for the node, and set the reference."""
+    def set_reference(self, picture: np.ndarray) -> int:
+        """Wait for the node, set the reference, and return its revision."""
         client = self._client.create_client(SetReference, 'matcher/set_reference')
         self._wait(client.service_is_ready, 'the service set_reference')
         request = SetReference.Request(id=DEMO_PHOTO, image=rgb_to_message(picture, Header()))
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + REPLY_TIMEOUT
         while True:
             answer = client.call_async(request)
             self._wait(answer.done, 'an answer of set_reference')
@@ -96,6 +99,7 @@ class NodeUnderTest:
                 raise NodeFailed(f'set_reference: {answer.result().message}')
             time.sleep(0.5)
         self._wait(lambda: self._camera.get_subscription_count() > 0, 'a subscription of images')
+        return int(answer.result().revision)
 
     def set_tracking(self, on: bool) -> None:
         """Switch tracking on or off."""
@@ -105,6 +109,33 @@ class NodeUnderTest:
         request = SetParameters.Request(parameters=[Parameter(name='tracking', value=value)])
         answer = client.call_async(request)
         self._wait(answer.done, 'an answer of set_parameters')
+
+    @contextmanager
+    def watching(self, topics: Iterable[str]) -> Iterator[None]:
+        """Subscribe to pictures of the node until the end of the block."""
+        subscriptions = [
+            self._client.create_subscription(
+                Image, topic.replace('~', 'matcher'), lambda _: None, QoSProfile(depth=1)
+            )
+            for topic in topics
+        ]
+        try:
+            yield
+        finally:
+            for subscription in subscriptions:
+                self._client.destroy_subscription(subscription)
+
+    def lock_on(self, picture: np.ndarray, film: Iterator[Image]) -> float:
+        """Set the reference again; return for how many seconds a film runs until it is tracked."""
+        revision = self.set_reference(picture)
+
+        def is_locked(results: list[MatchResult]) -> bool:
+            return any(
+                is_tracked(result) and result.homography.reference_revision == revision
+                for result in results
+            )
+
+        return self.watch(film, 0.0, is_locked).seconds
 
     def answer(self, message: Image) -> MatchResult:
         """Publish an image and wait for its result."""
@@ -119,20 +150,19 @@ class NodeUnderTest:
         messages: Iterator[Image],
         seconds: float,
         is_enough: Callable[[list[MatchResult]], bool],
-        rate: float = CAMERA_RATE,
     ) -> Window:
-        """Publish images like a camera for some seconds, longer until there are enough results."""
+        """Publish images like a camera for some seconds, and on until there are enough results."""
         self._results.clear()
         self._arrivals.clear()
         start, cpu_before = time.perf_counter(), cpu_seconds(self._process.pid)
         number = 0
         while (now := time.perf_counter() - start) < seconds or (
-            not is_enough(self._results) and now < PATIENCE
+            not is_enough(self._results) and now < REPLY_TIMEOUT
         ):
-            if now >= number / rate:
+            if now >= number / CAMERA_RATE:
                 self._publish(next(messages))
                 number += 1
-            pause = max(0.0, number / rate - (time.perf_counter() - start))
+            pause = max(0.0, number / CAMERA_RATE - (time.perf_counter() - start))
             self._executor.spin_once(timeout_sec=pause)
             self._check()
         cpu = cpu_seconds(self._process.pid) - cpu_before
@@ -144,7 +174,7 @@ class NodeUnderTest:
 
     def wait_until_heard(self, message: Image) -> None:
         """Publish until a result arrives: from then on no message is lost."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + REPLY_TIMEOUT
         while not self._results:
             self._publish(message)
             again = time.monotonic() + 2.0
@@ -152,7 +182,7 @@ class NodeUnderTest:
                 self._executor.spin_once(timeout_sec=0.1)
             self._check()
             if time.monotonic() > deadline:
-                raise NodeFailed(f'no result came within {PATIENCE:.0f} s')
+                raise NodeFailed(f'no result arrived within {REPLY_TIMEOUT:.0f} s')
         self.answer(message)
 
     def _publish(self, message: Image) -> Any:
@@ -161,17 +191,17 @@ class NodeUnderTest:
         return message.header.stamp
 
     def _wait(self, condition: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + REPLY_TIMEOUT
         while not condition():
             self._executor.spin_once(timeout_sec=0.1)
             self._check()
             if time.monotonic() > deadline:
-                raise NodeFailed(f'{what} did not come within {PATIENCE:.0f} s')
+                raise NodeFailed(f'{what} did not arrive within {REPLY_TIMEOUT:.0f} s')
 
     def _check(self) -> None:
         if self._process.poll() is not None:
             last = self._log.read_text(errors='replace').splitlines()[-1:]
-            raise NodeFailed(f'the node ended by itself: {"".join(last)}')
+            raise NodeFailed(f'the node exited unexpectedly: {"".join(last)}')
 
 
 def cpu_seconds(process: int) -> float:
@@ -242,29 +272,24 @@ def node_under_test(settings: Settings) -> Iterator[NodeUnderTest]:
             raise KeyboardInterrupt from None
 
 
-def measure_node(
-    matcher: Matcher,
-    settings: Settings,
-    size: Size,
-    rounds: int,
-    seconds: float,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Findings:
+def measure_node(setup: BenchSetup, size: Size, seconds: float) -> Findings:
     """Compare node and library on the same frames, then let a camera run for some seconds."""
     picture = example_photo(DEMO_PHOTO)
-    views = demo_views(size, rounds + 1)
+    views = demo_views(size, setup.rounds + 1)
     messages = [rgb_to_message(view.image, Header(frame_id='bench')) for view in views]
-    matches = FullMatches(matcher, matcher.prepare(picture), WEIGHTING)
-    progress(f'starting the node for {named(size)}')
-    with node_under_test(settings) as tested:
+    matches = FullMatches(setup.matcher, setup.matcher.prepare(picture), WEIGHTING)
+    setup.progress(f'starting the node for {named(size)}')
+    with node_under_test(setup.settings) as tested:
         tested.set_reference(picture)
         tested.wait_until_heard(messages[0])
         tasks: dict[str, Callable[[int], Any]] = {
             LIBRARY: lambda number: matches.find(views[number]),
             NODE: lambda number: tested.answer(messages[number]),
         }
-        laps = interleaved(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
-        progress(f'{named(size)}: node with a camera of {CAMERA_RATE:.0f} Hz')
+        laps = interleaved(
+            tasks, setup.rounds, progress=lambda what: setup.progress(f'{named(size)}: {what}')
+        )
+        setup.progress(f'{named(size)}: node with a camera of {CAMERA_RATE:.0f} Hz')
         matching = tested.watch(cycle(messages), seconds, are_enough)
         tested.set_tracking(True)
         film = cycle(
@@ -273,14 +298,37 @@ def measure_node(
         tested.watch(film, 0.0, lambda results: any(map(is_tracked, results)))
         tracking = tested.watch(film, seconds, are_enough)
         memory = tested.peak_memory()
+        setup.progress(f'{named(size)}: locking on with and without pictures')
+        locks = interleaved_locks(tested, picture, film, setup.rounds)
+    measured = NodeMeasurements(
+        laps=laps, matching=matching, tracking=tracking, memory=memory, locks=locks
+    )
+    return findings_of(measured, size, setup.rounds)
+
+
+@dataclass(frozen=True)
+class NodeMeasurements:
+    """All that was measured about the node at one image size."""
+
+    laps: dict[str, list[Lap]]  # of library and node, on the same frames
+    matching: Window  # with a camera, without tracking
+    tracking: Window
+    memory: float  # megabytes, the peak
+    locks: dict[str, list[float]]  # seconds until it tracks, by what is watched
+
+
+def findings_of(measured: NodeMeasurements, size: Size, rounds: int) -> Findings:
+    """Return what was measured, as numbers and as a table."""
+    laps, locks = measured.laps, measured.locks
     library, node = (seconds_of(laps[name]) for name in (LIBRARY, NODE))
     overhead = Spread.of_ratios(node, library)
+    with_pictures = Spread.of_ratios(locks[WATCHED], locks[UNWATCHED])
     same = [
         is_same(alone.result, over_ros.result)
         for alone, over_ros in zip(laps[LIBRARY], laps[NODE], strict=True)
     ]
-    matched, matched_rows = at_camera_rate(matching, 'only matching')
-    tracked, tracked_rows = at_camera_rate(tracking, 'tracking')
+    matched, matched_rows = at_camera_rate(measured.matching, 'only matching')
+    tracked, tracked_rows = at_camera_rate(measured.tracking, 'tracking')
     values: dict[str, Any] = {
         'camera_rate': CAMERA_RATE,
         'only_matching': matched,
@@ -290,10 +338,13 @@ def measure_node(
         'node_seconds': spread(node),
         'library_seconds': spread(library),
         'to_publishing_seconds': spread([lap.result.latency for lap in laps[NODE]]),
-        'peak_memory_megabytes': memory,
+        'peak_memory_megabytes': measured.memory,
+        'lock_on_with_pictures': asdict(with_pictures),
+        'lock_on_seconds': {watched: spread(seconds) for watched, seconds in locks.items()},
     }
-    table = Table(
-        f'The node at {named(size)} (rounds: {rounds}, then a camera of {CAMERA_RATE:.0f} Hz)',
+    how = f'rounds: {rounds}, then a camera of {CAMERA_RATE:.0f} Hz'
+    table = TextTable(
+        f'The node at {named(size)} ({how})',
         ('what', 'value'),
         [
             ('node / library', str(overhead)),
@@ -302,21 +353,40 @@ def measure_node(
             ('node in ms, from publishing to result', milliseconds(node)),
             *matched_rows,
             *tracked_rows,
-            ('peak memory in MB', f'{memory:.0f}'),
+            ('peak memory in MB', f'{measured.memory:.0f}'),
+            ('lock-on, all pictures / no picture', str(with_pictures)),
+            *(
+                (f'ms from the first image to tracking, {watched}', milliseconds(seconds))
+                for watched, seconds in locks.items()
+            ),
         ],
     )
-    return Findings({'node_overhead': overhead.median, 'node': {named(size): values}}, (table,))
+    ratios = {'node_overhead': overhead.median, 'lock_on_with_pictures': with_pictures.median}
+    return Findings({**ratios, 'node': {named(size): values}}, (table,))
+
+
+def interleaved_locks(
+    tested: NodeUnderTest, picture: np.ndarray, film: Iterator[Image], rounds: int
+) -> dict[str, list[float]]:
+    """Return how long the node takes to track, with nobody and with somebody watching pictures."""
+    seconds: dict[str, list[float]] = {UNWATCHED: [], WATCHED: []}
+    for _ in range(rounds):
+        for watched, topics in ((UNWATCHED, ()), (WATCHED, PICTURES)):
+            with tested.watching(topics):
+                tested.watch(film, SETTLING, bool)
+                seconds[watched].append(tested.lock_on(picture, film))
+    return seconds
 
 
 def film_of(size: Size) -> list[View]:
-    """Return views of a camera that moves to and fro, so that they can be repeated smoothly."""
+    """Return views of a camera that moves back and forth, so that they can be looped smoothly."""
     views = demo_views(size, FILM_FRAMES, 1 / CAMERA_RATE)
     return [*views, *views[-2:0:-1]]
 
 
 def are_enough(results: list[MatchResult]) -> bool:
     """Return whether there are enough results to compute a rate."""
-    return len(results) >= FEWEST_RESULTS
+    return len(results) >= MIN_RESULTS
 
 
 def is_tracked(result: MatchResult) -> bool:

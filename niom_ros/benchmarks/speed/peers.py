@@ -57,7 +57,7 @@ class NetworkMatcher:
         box = Box(0, 0, reference.width, reference.height)
         image_box = Box(0, 0, image.width, image.height)
         verdict = locate(correspondences, box, box.area, image_box, Limits(), self._calibration)
-        return Match(verdict, correspondences, len(image))
+        return Match(verdict, correspondences, image_keypoints=len(image))
 
 
 class PublishedAliked:
@@ -131,7 +131,7 @@ def load_peers(
 
 def xfeat(settings: Settings, store: ModelStore, device: torch.device) -> NetworkMatcher:
     """Return XFeat with kornia's LighterGlue."""
-    chosen = Settings('xfeat', max_keypoints=settings.max_keypoints)
+    chosen = Settings(extractor='xfeat', max_keypoints=settings.max_keypoints)
     extractor = Extractor(chosen, store, device)
     matcher = PublishedLightGlue(KorniaLightGlue, 'xfeat', store, device)
     return NetworkMatcher(extractor.extract, matcher, 'xfeat+lightglue')

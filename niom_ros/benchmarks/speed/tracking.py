@@ -7,8 +7,9 @@ import math
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, Table
+from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, TextTable
 from niom_ros.benchmarks.speed.full_matches import FullMatches
+from niom_ros.benchmarks.speed.setup import BenchSetup
 from niom_ros.benchmarks.speed.timing import interleaved, seconds_of, Spread
 from niom_ros.benchmarks.speed.views import demo_views, named, Size
 from niom_ros.core.boxes import Box
@@ -21,7 +22,7 @@ from niom_ros.stream.stream import Stream
 CAMERA_STEP = 1 / 30  # seconds
 FOLLOWED = 5  # frames in a row, in each round
 FULL, TRACKED = 'full match', 'tracked frames'
-FAR, GUIDED = 'full match from afar', 'the same guided by the track'
+FAR, GUIDED = 'full match at twice the distance', 'the same guided by the track'
 
 
 class Following:
@@ -63,8 +64,8 @@ def frames_of(number: int) -> range:
     return range(1 + FOLLOWED * number, 1 + FOLLOWED * (number + 1))
 
 
-def from_afar(view: View) -> View:
-    """Return a view from twice as far away: the same image at half the size."""
+def farther(view: View) -> View:
+    """Return a view at twice the distance: the same image at half the size."""
     height, width = view.image.shape[:2]
     halved = np.array([[0.5, 0, width / 4], [0, 0.5, height / 4], [0, 0, 1]])
     image = cv2.warpPerspective(
@@ -73,26 +74,26 @@ def from_afar(view: View) -> View:
     return View(image, halved @ view.picture_to_image)
 
 
-def measure_tracking(
-    matcher: Matcher,
-    size: Size,
-    rounds: int,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Findings:
+def measure_tracking(setup: BenchSetup, size: Size) -> Findings:
     """Compare full matches with weights and tracked frames, on the same images."""
+    matcher, rounds = setup.matcher, setup.rounds
     picture = example_photo(DEMO_PHOTO)
     views = demo_views(size, 1 + FOLLOWED * (rounds + 1), CAMERA_STEP)
     matches = FullMatches(matcher, matcher.prepare(picture), 'sew')
     following = Following(matcher, views, picture)
     if not following.found:
-        return Findings(left_out={'full_over_tracked': 'the photo was not found to begin with'})
+        return Findings(
+            left_out={'full_over_tracked': 'the photo was not found in the first frame'}
+        )
     tasks: dict[str, Callable[[int], object]] = {
         FULL: lambda number: matches.find(views[frames_of(number)[-1]]),
         TRACKED: following.follow,
-        FAR: lambda number: matches.find(from_afar(views[frames_of(number)[-1]])),
-        GUIDED: lambda number: matches.find_near(from_afar(views[frames_of(number)[-1]])),
+        FAR: lambda number: matches.find(farther(views[frames_of(number)[-1]])),
+        GUIDED: lambda number: matches.find_near(farther(views[frames_of(number)[-1]])),
     }
-    laps = interleaved(tasks, rounds, progress=lambda what: progress(f'{named(size)}: {what}'))
+    laps = interleaved(
+        tasks, rounds, progress=lambda what: setup.progress(f'{named(size)}: {what}')
+    )
     full, far, guided = (seconds_of(laps[name]) for name in (FULL, FAR, GUIDED))
     tracked = [seconds / FOLLOWED for seconds in seconds_of(laps[TRACKED])]
     errors = following.errors()
@@ -106,14 +107,14 @@ def measure_tracking(
         'lost_frames': following.lost(),
         'corner_error': spread(errors) if errors else None,
     }
-    table = Table(
+    table = TextTable(
         f'Full match against tracked frames at {named(size)} (rounds: {rounds})',
         ('what', 'value'),
         [
             ('full / tracked', str(ratio)),
-            ('full / guided by the track, from twice as far', str(saved)),
+            ('full / guided by the track, at twice the distance', str(saved)),
             ('full match in ms', milliseconds(full)),
-            ('full match from twice as far in ms', milliseconds(far)),
+            ('full match at twice the distance in ms', milliseconds(far)),
             ('the same guided by the track in ms', milliseconds(guided)),
             ('tracked frame in ms', milliseconds(tracked)),
             ('frames in which it was lost', str(following.lost())),

@@ -35,7 +35,7 @@ ERROR_CURVES = {'homography': 20.0, 'sketch': 50.0, 'manual': 50.0, 'pose': 20.0
 ACCEPTANCE_CURVES = ('abstain', 'sketch', 'manual', 'homography')
 ACCEPTANCE_KEYS = {'accepted', 'confidence', 'error', 'best_error'}
 SPLIT_CURVES = ('sketch', 'manual', 'pose')  # by what was done to the pictures
-MOST_PANELS = 6
+MAX_PANELS = 6
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def metric_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
             continue
         known = done.meaning(name)
         chance = any(dot.chance is not None for row in rows for dot in row.dots)
-        note = 'The dashed stroke is what guessing reaches.' if chance else ''
+        note = 'The dashed line is what guessing would reach.' if chance else ''
         title = f'{known.label}: {known.direction}' if known.direction else known.label
         plot = dot_plot(known.label, rows, value_axis(rows), spoken(rows))
         found.append(Plot(title, note, plot))
@@ -140,7 +140,7 @@ def panels(done: Finished) -> dict[str, list[int]]:
     parts: dict[str, list[int]] = {}
     for index, case in enumerate(done.cases):
         parts.setdefault(panel_of(case), []).append(index)
-    return parts if len(parts) <= MOST_PANELS else {'': everything}
+    return parts if len(parts) <= MAX_PANELS else {'': everything}
 
 
 def panel_of(case: Case) -> str:
@@ -177,17 +177,17 @@ def acceptance_plots(done: Finished, styles: Mapping[str, Style]) -> list[Plot]:
         return []
     largest = max(up for line in lines for _, up in [*line.points, line.own or (0, 0)])
     across = Axis('share of all pairs that is accepted', 1.0)
-    title = 'Wrong answers, the more are accepted'
+    title = 'Wrong answers as more are accepted'
     plot = curve_plot(
         title,
         lines,
         across,
-        Axis('share wrong of the accepted', round_end(largest)),
+        Axis('share of the accepted that is wrong', round_end(largest)),
         spoken_curves(lines, across),
     )
     note = (
         'All pairs, accepted in the order of confidence; lower is better. The ring is what the '
-        f'method accepts by itself. Wrong: {WRONG:g} px or more off, or nothing there to find.'
+        f'method accepts by itself. Wrong: {WRONG:g} px or more off, or there was nothing to find.'
     )
     return [Plot(title, note, plot)]
 

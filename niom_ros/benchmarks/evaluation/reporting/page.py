@@ -22,12 +22,12 @@ from niom_ros.benchmarks.evaluation.reporting.tables import (
     Row,
     Table,
 )
-from niom_ros.benchmarks.evaluation.shown_pairs import Shown
+from niom_ros.benchmarks.evaluation.shown_pairs import ShownPair
 
 TEMPLATES = Path(__file__).parent.parent / 'templates'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SummaryRow:
     """The result of a benchmark in one line."""
 
@@ -40,7 +40,7 @@ class SummaryRow:
     ahead: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chapter:
     """The part of the page on one benchmark."""
 
@@ -52,13 +52,13 @@ class Chapter:
     metric_plots: Sequence[Plot]
     curves: Sequence[Plot]
     all_metrics: Sequence[Row]
-    shown: Sequence[Shown]
+    shown: Sequence[ShownPair]
 
 
 def report_page(
     generator: str,
     finished: Sequence[Finished],
-    shown: Sequence[Sequence[Shown]],
+    shown: Sequence[Sequence[ShownPair]],
     command: str,
     lacking: Mapping[str, str],
 ) -> str:
@@ -113,13 +113,13 @@ def summary_row(done: Finished) -> SummaryRow:
     """Return the result of a benchmark in one line."""
     metric = done.benchmark.main_metric
     best = best_methods(done, metric)
-    all_alike = len(best) == len(done.metrics) > 1
+    all_equal = len(best) == len(done.metrics) > 1
     return SummaryRow(
         benchmark=done.name,
         pairs=done.result['pairs'],
         metric=metric,
         meaning=done.meaning(metric),
-        best='all alike' if all_alike else ', '.join(best),
+        best='all equal' if all_equal else ', '.join(best),
         value=number_cell(done.metrics[best[0]], metric) if best else Cell(),
         ahead=ahead(done, best[0], metric) if best else '',
     )
@@ -133,7 +133,7 @@ def without_place(text: str, folders: Sequence[Path]) -> str:
     return text
 
 
-def chapter(done: Finished, shown: Sequence[Shown], styles: Mapping[str, Style]) -> Chapter:
+def chapter(done: Finished, shown: Sequence[ShownPair], styles: Mapping[str, Style]) -> Chapter:
     """Return what the page says about one benchmark."""
     return Chapter(
         done=done,

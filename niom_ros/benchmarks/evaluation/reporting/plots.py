@@ -30,8 +30,8 @@ DASHES = ((), (8, 3), (2, 2.5), (9, 3, 2, 3), (5, 2), (12, 3), (9, 2, 2, 2, 2, 2
 MARKERS = {'o': 1.1, 's': 1.0, '^': 1.15, 'D': 0.95, 'v': 1.15, 'X': 1.3, '*': 1.75, 'h': 1.25}
 
 
-@dataclass(frozen=True)
-class Layout:
+@dataclass(frozen=True, kw_only=True)
+class PlotLayout:
     """Sizes in units of the SVG; the page scales it."""
 
     width: float = 440
@@ -48,7 +48,7 @@ class Layout:
     marks_on_curve: int = 5
 
 
-LAYOUT = Layout()
+LAYOUT = PlotLayout()
 SETTINGS: Mapping[Any, Any] = {
     'svg.fonttype': 'none',  # text stays text
     'svg.hashsalt': 'niom eval',

@@ -11,20 +11,18 @@ import random
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.answers import (
-    answer_record,
-    error_or_infinity,
-    WRONG,
-    wrong_share,
-)
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
-from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
-from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.answers import error_or_infinity, WRONG, wrong_share
+from niom_ros.benchmarks.evaluation.benchmark import Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.method_runner import Picture
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
-from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites import homography
-from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark, HomographyCase
+from niom_ros.benchmarks.evaluation.suites.homography import (
+    HOMOGR,
+    HomographyBenchmark,
+    HomographyCase,
+    OXFORD,
+)
 from niom_ros.benchmarks.evaluation.suites.kinds import PACS
+from niom_ros.benchmarks.evaluation.suites.locating import LocatingBenchmark
 from niom_ros.benchmarks.evaluation.suites.manual import IKEA
 from niom_ros.benchmarks.evaluation.suites.scenes import (
     CARTUCHO,
@@ -93,7 +91,7 @@ class TrueCase(Case):
     origin: HomographyCase | SketchCase
 
 
-class AbstainBenchmark(Benchmark):
+class AbstainBenchmark(LocatingBenchmark):
     """Measures how often a method claims to find what is not there.
 
     Pictures are related if both are of cartucho85, which shows a single apartment; if both are
@@ -103,7 +101,7 @@ class AbstainBenchmark(Benchmark):
 
     name = 'abstain'
     title = 'Unrelated pictures: share that is claimed to match; and what is found of true pairs.'
-    folders = (VOC, CARTUCHO, IMAGENET, BSDS, IKEA, PACS, homography.OXFORD, homography.HOMOGR)
+    folders = (VOC, CARTUCHO, IMAGENET, BSDS, IKEA, PACS, OXFORD, HOMOGR)
     default_methods = ('default', 'plain', 'sew', 'sift', 'orb')
     main_metric = 'false_accept'
 
@@ -142,14 +140,7 @@ class AbstainBenchmark(Benchmark):
             return as_picture(case.reference), as_picture(case.image), None
         if isinstance(case.origin, SketchCase):
             return SketchBenchmark(self.data, self.seed).pictures(case.origin)
-        return *homography.pictures(case.origin), np.array(case.origin.reference_to_image)
-
-    def measure(
-        self, case: UnrelatedCase | TrueCase, method: Method, runner: MethodRunner
-    ) -> Record:
-        """Record what is claimed, and whether it can be true."""
-        reference, image, truth = self.pictures(case)
-        return answer_record(runner.match(method, reference, image), reference, truth)
+        return HomographyBenchmark(self.data, self.seed).pictures(case.origin)
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
         """Return the shares of wrong claims and of right ones.
@@ -189,20 +180,14 @@ class AbstainBenchmark(Benchmark):
             return float(record['confidence'] if found(record) else -record['confidence'])
         return 0.0 if record['group'].startswith('true/') else 1 - float(record['confidence'])
 
-    def picture(
-        self, case: UnrelatedCase | TrueCase, method: Method, runner: MethodRunner
-    ) -> np.ndarray:
-        """Draw the matches and what was claimed."""
-        return draw_answer(method, runner, *self.pictures(case))
-
 
 def found(record: Record) -> bool:
-    """Return whether a true pair was claimed, and rightly."""
+    """Return whether a true pair was claimed, and correctly."""
     return bool(record['accepted']) and error_or_infinity(record) < WRONG
 
 
 def found_share(records: Iterable[Record]) -> float:
-    """Return the share of true pairs that were claimed rightly."""
+    """Return the share of true pairs that were claimed correctly."""
     return share(found(record) for record in records)
 
 

@@ -226,7 +226,7 @@ def video_film(path: Path) -> Iterator[Shot]:
     try:
         rate = video.get(cv2.CAP_PROP_FPS)
         if not video.isOpened() or not rate > 0:
-            raise UserError(f'{path} is no video that OpenCV can read: fetch it again')
+            raise UserError(f'{path} cannot be read as a video: fetch it again')
         number = 0
         while True:
             done, image = video.read()

@@ -7,16 +7,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.answers import (
-    answer_record,
-    error_or_infinity,
-    wrong_share,
-)
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
-from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
-from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.answers import error_or_infinity, wrong_share
+from niom_ros.benchmarks.evaluation.benchmark import Case, Record
+from niom_ros.benchmarks.evaluation.method_runner import Picture
 from niom_ros.benchmarks.evaluation.metrics import error_auc
-from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.benchmarks.evaluation.suites.locating import LocatingBenchmark
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
 
@@ -34,7 +29,7 @@ class HomographyCase(Case):
     reference_to_image: tuple[tuple[float, ...], ...]
 
 
-class HomographyBenchmark(Benchmark):
+class HomographyBenchmark(LocatingBenchmark):
     """Measures how exactly the homography is found."""
 
     name = 'homography'
@@ -64,7 +59,6 @@ class HomographyBenchmark(Benchmark):
     def _case(
         self, name: str, unit: str, reference: Path, image: Path, matrix: np.ndarray
     ) -> HomographyCase:
-        rows = tuple(map(tuple, (matrix / matrix[2, 2]).tolist()))
         return HomographyCase(
             name=name,
             pair=name,
@@ -72,28 +66,21 @@ class HomographyBenchmark(Benchmark):
             group=name.partition('/')[0],
             reference=reference,
             image=image,
-            reference_to_image=rows,
+            reference_to_image=tuple(map(tuple, (matrix / matrix[2, 2]).tolist())),
         )
 
-    def measure(self, case: HomographyCase, method: Method, runner: MethodRunner) -> Record:
-        """Compare the found homography with the true one."""
-        reference, image = pictures(case)
-        answer = runner.match(method, reference, image)
-        return answer_record(answer, reference, np.array(case.reference_to_image))
+    def pictures(self, case: HomographyCase) -> tuple[Picture, Picture, np.ndarray]:
+        """Return the two photos and the homography between them."""
+        first, second = (
+            Picture(str(path), read_image(path)) for path in (case.reference, case.image)
+        )
+        return first, second, np.array(case.reference_to_image)
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
         """Return the area under the curve of errors, and how often a claim was wrong."""
         errors = [error_or_infinity(record) for record in records]
         metrics = {f'auc_{limit}': error_auc(errors, limit) for limit in THRESHOLDS}
         return {**metrics, 'wrong_accepted': wrong_share(list(records))}
-
-    def quality(self, record: Record) -> float:
-        """Rank smaller errors better."""
-        return -error_or_infinity(record)
-
-    def picture(self, case: HomographyCase, method: Method, runner: MethodRunner) -> np.ndarray:
-        """Draw the matches and both outlines."""
-        return draw_answer(method, runner, *pictures(case), np.array(case.reference_to_image))
 
 
 def read_matrix(file: Path) -> np.ndarray:
@@ -106,10 +93,6 @@ def read_matrix(file: Path) -> np.ndarray:
         np.linalg.inv(matrix)  # refuses a singular matrix
         return matrix
     except (ValueError, ElementTree.ParseError, np.linalg.LinAlgError) as error:
-        raise UserError(f'{file} holds no 3 x 3 matrix ({error}): fetch it again') from None
-
-
-def pictures(case: HomographyCase) -> tuple[Picture, Picture]:
-    """Read the two photos."""
-    first, second = (Picture(str(path), read_image(path)) for path in (case.reference, case.image))
-    return first, second
+        raise UserError(
+            f'{file} does not contain a 3 x 3 matrix ({error}): fetch it again'
+        ) from None

@@ -1,4 +1,4 @@
-"""kinds: matches from a sketch to a photo of another object of its kind should lie on that."""
+"""kinds: matches from a sketch to a photo of a similar object should lie on that object."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,15 +26,23 @@ from niom_ros.semantics.heat_maps import Area
 
 PACS = 'drawing/pacs'
 KINDS = ('dog', 'elephant', 'giraffe', 'guitar', 'horse', 'house', 'person')
-PHOTOS_EACH = 3  # for each sketch
-
 JUDGE = 'yolov7-seg'
 
-MOST = 0.5  # a larger share of the matches must be on the object
-FITTING = 0.5  # least intersection over union of the box around matches and the object's box
-LUCK = 0.05  # how often the same points may score as well when shifted elsewhere
-SHIFTS = 32  # in each direction, by which points are moved
 SHARES = ('on_object', 'chance_on_object', 'blind_on_object', 'agreeing_on_object', 'overlap')
+
+
+@dataclass(frozen=True)
+class KindsParameters:
+    """Which photos are tried, and when matches count as on the object."""
+
+    photos: int = 3  # for each sketch
+    min_share: float = 0.5  # a larger share of the matches must be on the object
+    min_overlap: float = 0.5  # intersection over union of the object's box and that of the matches
+    max_chance: float = 0.05  # how often the same points may score as well when shifted elsewhere
+    shifts: int = 32  # in each direction, by which points are moved
+
+
+DEFAULTS = KindsParameters()
 
 
 @dataclass(frozen=True)
@@ -79,11 +87,15 @@ class KindsBenchmark(Benchmark):
             for sketch in sorted((self.data / PACS / 'sketch' / kind).glob('*.png')):
                 others = [photo for photo in photos if photo.stem != drawn_from(sketch)]
                 chance = random.Random(f'{self.seed} {kind}/{sketch.stem}')
-                for photo in chance.sample(others, min(PHOTOS_EACH, len(others))):
+                for photo in chance.sample(others, min(DEFAULTS.photos, len(others))):
                     name = f'{kind}/{sketch.stem}-{photo.stem}'
-                    unit = f'{kind}/{drawn_from(sketch)}'
                     yield KindCase(
-                        name=name, pair=name, unit=unit, group=kind, sketch=sketch, photo=photo
+                        name=name,
+                        pair=name,
+                        unit=f'{kind}/{drawn_from(sketch)}',
+                        group=kind,
+                        sketch=sketch,
+                        photo=photo,
                     )
 
     def usable(self, method: Method) -> None:
@@ -91,7 +103,7 @@ class KindsBenchmark(Benchmark):
         if not self.judge and method.settings.detector == 'none':
             raise UserError(
                 'kinds needs a detector, to know where objects are: none is set; '
-                f'niom models fetch {JUDGE} brings one'
+                f'get one with niom models fetch {JUDGE}'
             )
 
     def measure(self, case: KindCase, method: Method, runner: MethodRunner) -> Record:
@@ -119,10 +131,10 @@ class KindsBenchmark(Benchmark):
             'agreeing_on_object': share_inside(agreeing, areas),
             'chance_on_object': covered_share(areas, size),
             'blind_on_object': share_inside(unmoved, areas),
-            'blind_mostly': share_inside(unmoved, areas) > MOST,
+            'blind_mostly': share_inside(unmoved, areas) > DEFAULTS.min_share,
             'overlap': best_overlap(matched.image_points, areas),
             'blind_overlap': best_overlap(unmoved, areas),
-            'chance_mostly': float(np.mean(moved > MOST)),
+            'chance_mostly': float(np.mean(moved > DEFAULTS.min_share)),
             'luck': float(np.mean(moved >= on_object)) if len(matched) else 1.0,
         }
 
@@ -140,8 +152,10 @@ class KindsBenchmark(Benchmark):
             'chance_mostly_on_object': mean([record['chance_mostly'] for record in known]),
             'blind_mostly_on_object': mean([record['blind_mostly'] for record in known]),
             'surely_on_object': share(surely_on_object(record) for record in known),
-            'fits_object': share(record['overlap'] > FITTING for record in known),
-            'blind_fits_object': share(record['blind_overlap'] > FITTING for record in known),
+            'fits_object': share(record['overlap'] > DEFAULTS.min_overlap for record in known),
+            'blind_fits_object': share(
+                record['blind_overlap'] > DEFAULTS.min_overlap for record in known
+            ),
         }
         for name in SHARES:
             metrics[name] = mean([record[name] for record in known])
@@ -230,8 +244,8 @@ def moved_shares(points: np.ndarray, areas: Sequence[Area], size: tuple[int, int
     side comes back on the other.
     """
     if not len(points):
-        return np.zeros(SHIFTS**2)
-    steps = np.arange(SHIFTS) / SHIFTS
+        return np.zeros(DEFAULTS.shifts**2)
+    steps = np.arange(DEFAULTS.shifts) / DEFAULTS.shifts
     shifts = np.stack(np.meshgrid(steps * size[0], steps * size[1]), axis=-1).reshape(-1, 1, 2)
     # From the left edge of the first pixel to the right edge of the last.
     moved = (points + 0.5 + shifts) % size - 0.5
@@ -245,9 +259,9 @@ def measured(records: Sequence[Record]) -> list[Record]:
 
 def mostly_on_object(record: Record) -> bool:
     """Return whether most matches are on the object."""
-    return bool(record['on_object'] > MOST)
+    return bool(record['on_object'] > DEFAULTS.min_share)
 
 
 def surely_on_object(record: Record) -> bool:
-    """Return whether most matches are on the object, and not by luck."""
-    return mostly_on_object(record) and bool(record['luck'] < LUCK)
+    """Return whether most matches are on the object, and not by chance."""
+    return mostly_on_object(record) and bool(record['luck'] < DEFAULTS.max_chance)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 import json
+import math
 from pathlib import Path
 import xml.etree.ElementTree as ElementTree
 
@@ -19,14 +20,17 @@ from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import StreamOptions
+from niom_ros.core.settings import LandmarkMode, StreamOptions
 from niom_ros.images.decoding import read_image
-from niom_ros.matching.features import SMALLEST_SIDE
+from niom_ros.matching.features import MIN_SIDE
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.reference import Landmark
+from niom_ros.matching.strategies.alike import Alike
+from niom_ros.matching.strategies.alike import DEFAULTS as ALIKE
 from niom_ros.pictures.lettering import Entry, legend, SKY
 from niom_ros.pictures.marks import draw_diamond, draw_dot, draw_line, whole
 from niom_ros.pictures.matches import arrange, empty_symbol, stacked
+from niom_ros.semantics.heat_maps import Area
 from niom_ros.stream.landmarks import place_landmarks
 
 FACES = 'keypoints/dlib_faces'
@@ -36,6 +40,8 @@ MMPOSE = 'keypoints/mmpose'
 MARGIN = 0.2  # around an object, of its longer side: what a user would crop
 TOLERANCES = {'05': 0.05, '10': 0.10}  # of the longer side of the object in the image
 VISIBLE = 2  # in COCO's format; 1: marked, but hidden
+# What the names of shares begin with: by matches, within the true area, and two baselines.
+KINDS = ('', 'local_', 'known_area_', 'chance_', 'box_')
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,16 @@ class LandmarksBenchmark(Benchmark):
     name = 'landmarks'
     title = 'Marked points carried to another face or animal: share that arrives, misses included.'
     folders = (FACES, WILLOW, MMPOSE)
-    default_methods = ('default', 'plain', 'sew', 'sew+nop', 'uniform', 'shuffled', 'sift')
+    default_methods = (
+        'alike',
+        'default',
+        'plain',
+        'sew',
+        'sew+nop',
+        'uniform',
+        'shuffled',
+        'sift',
+    )
     main_metric = 'pck_10'
     stratified = True  # most sets are a single pair, which every draw must contain
 
@@ -100,7 +115,7 @@ class LandmarksBenchmark(Benchmark):
                         one for one in by_picture[other] if places_on(one, reference)[0]
                     )
                     # The networks refuse a reference that is smaller.
-                    if targets and min(part.width, part.height) >= SMALLEST_SIDE:
+                    if targets and min(part.width, part.height) >= MIN_SIDE:
                         yield LandmarksCase(
                             name=name,
                             pair=pair,
@@ -134,7 +149,10 @@ class LandmarksBenchmark(Benchmark):
         return {
             **pck_scores('', default),
             **pck_scores('local_', local),
+            **known_area_scores(case, method, runner, reference, image),
             **pck_scores('chance_', misses(blind_places(case, image), case)),
+            **pck_scores('box_', misses(stretched_places(case), case)),
+            **certain_scores(case, answer),
             'error': typical(default),
             'accepted': answer.accepted,
             'matches': len(answer.correspondences),
@@ -146,7 +164,8 @@ class LandmarksBenchmark(Benchmark):
         by_set: dict[str, list[Record]] = {}
         for record in records:
             by_set.setdefault(record['group'], []).append(record)
-        names = [f'{kind}pck_{name}' for kind in ('', 'local_', 'chance_') for name in TOLERANCES]
+        names = [f'{kind}pck_{name}' for kind in KINDS for name in TOLERANCES]
+        names = [name for name in names if name in records[0]]
         means = {
             group: {
                 name: sum(record[name] for record in of_set) / len(of_set)
@@ -158,6 +177,12 @@ class LandmarksBenchmark(Benchmark):
             name: sum(of_set[name] for of_set in means.values()) / len(means)
             for name in (*names, 'accepted')
         }
+        certain = sum(record['certain'] for record in records)
+        metrics['certain'] = certain / max(1, sum(record['points'] for record in records))
+        metrics['certain_right'] = (
+            sum(record['certain_right'] for record in records) / certain if certain else math.nan
+        )
+        metrics['gain_over_box'] = metrics['pck_10'] - metrics['box_pck_10']
         for group, of_set in means.items():
             metrics[f'{self.main_metric}_{group}'] = of_set[self.main_metric]
             metrics[f'chance_{self.main_metric}_{group}'] = of_set[f'chance_{self.main_metric}']
@@ -197,11 +222,11 @@ def pictures(case: LandmarksCase) -> tuple[Picture, Picture]:
 
 def entries(size: int) -> list[Entry]:
     """Return the legend of the points."""
-    came, belongs = empty_symbol(size), empty_symbol(size)
-    middle = size, came.shape[0] // 2
-    draw_diamond(came, np.array(middle), size // 2)
+    arrived, belongs = empty_symbol(size), empty_symbol(size)
+    middle = size, arrived.shape[0] // 2
+    draw_diamond(arrived, np.array(middle), size // 2)
     draw_dot(belongs, middle, SKY, size)
-    return [(came, 'where a point came'), (belongs, 'where it belongs')]
+    return [(arrived, 'where a point arrived'), (belongs, 'where it belongs')]
 
 
 # Where the points end
@@ -214,9 +239,11 @@ def marked(case: LandmarksCase) -> np.ndarray:
 
 
 def carried(
-    case: LandmarksCase, answer: MethodAnswer, image: Picture, method: Method, mode: str
+    case: LandmarksCase, answer: MethodAnswer, image: Picture, method: Method, mode: LandmarkMode
 ) -> np.ndarray:
     """Return the points of the reference transferred to the image: N x 2; NaN: nowhere."""
+    if answer.match.parts is not None:
+        return answer.match.parts.carry(marked(case)).places
     evidence = answer.evidence
     # Without checks the view is impossible: a part would be behind the camera.
     if evidence.reference_to_image is None or evidence.checks is None:
@@ -237,12 +264,59 @@ def carried(
         points,
         answer.correspondences,
         verdict,
-        image.box.width,
-        image.box.height,
-        mode,
-        method.options.limits.reprojection_error,
+        image_width=image.box.width,
+        image_height=image.box.height,
+        mode=mode,
+        reprojection_error=method.options.limits.reprojection_error,
     )
     return np.array([[point.x, point.y] for point in placed])
+
+
+def known_area_scores(
+    case: LandmarksCase,
+    method: Method,
+    runner: MethodRunner,
+    reference: Picture,
+    image: Picture,
+) -> dict[str, float]:
+    """Return the shares if the area of the largest object is given, where a method can use it."""
+    if method.options.strategies != (Alike.name,):
+        return {}
+    largest = max(case.targets, key=lambda target: target.size)
+    area = Area.of_box(largest.cut_out(image.box.width, image.box.height))
+    strategy = runner.matcher(method).strategy(Alike.name)
+    assert isinstance(strategy, Alike)
+    parts = strategy.find_in(runner.reference(method, reference), image.pixels, area)
+    return pck_scores('known_area_', misses(parts.carry(marked(case)).places, case))
+
+
+def certain_scores(case: LandmarksCase, answer: MethodAnswer) -> dict[str, int]:
+    """Return how many points there are, are certain, and are both certain and right."""
+    parts = answer.match.parts
+    if parts is None:
+        return {'points': len(case.reference.points), 'certain': 0, 'certain_right': 0}
+    found = parts.carry(marked(case))
+    nearest = nearest_target(found.places, case)
+    index, _ = places_on(nearest, case.reference)
+    certain = found.certainty[index] >= ALIKE.min_certainty
+    right = misses_on(nearest, found.places, case) <= TOLERANCES['10']
+    return {
+        'points': len(index),
+        'certain': int(certain.sum()),
+        'certain_right': int((certain & right).sum()),
+    }
+
+
+def stretched_places(case: LandmarksCase) -> np.ndarray:
+    """Return the points if the true box of the reference is stretched onto that of an object.
+
+    No method knows both boxes, so a method that is better has found more than a box.
+    """
+    left, top, width, height = case.reference.box
+    points = np.array([[point.x, point.y] for point in case.reference.points])
+    relative = (points - (left, top)) / (width, height)
+    stretched = [relative * one.box[2:] + one.box[:2] for one in case.targets]
+    return min(stretched, key=lambda places: typical(misses(places, case)))
 
 
 def blind_places(case: LandmarksCase, image: Picture) -> np.ndarray:
@@ -253,7 +327,7 @@ def blind_places(case: LandmarksCase, image: Picture) -> np.ndarray:
 
 
 def misses(found: np.ndarray, case: LandmarksCase) -> np.ndarray:
-    """Return how far points are from their true places on the nearest object, in its sizes."""
+    """Return how far points are from their true places on the nearest object, in sizes of it."""
     return min((misses_on(one, found, case) for one in case.targets), key=typical)
 
 
@@ -336,7 +410,7 @@ def read_willow(file: Path) -> Iterator[Instance]:
 
 
 def read_coco(file: Path) -> Iterator[Instance]:
-    """Read the JSON of COCO; points are the same if their names are, whatever the animal."""
+    """Read the JSON of COCO; points of the same name correspond, in any animal."""
     content = json.loads(file.read_text(encoding='utf-8'))
     files = {image['id']: file.parent / image['file_name'] for image in content['images']}
     names = {kind['id']: kind['keypoints'] for kind in content['categories']}

@@ -8,16 +8,11 @@ import random
 import cv2
 import numpy as np
 
-from niom_ros.benchmarks.evaluation.answers import (
-    answer_record,
-    error_or_infinity,
-    wrong_share,
-)
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
-from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
-from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.answers import error_or_infinity, wrong_share
+from niom_ros.benchmarks.evaluation.benchmark import Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.method_runner import Picture
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
-from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.benchmarks.evaluation.suites.locating import LocatingBenchmark
 from niom_ros.benchmarks.evaluation.suites.paper import (
     fitted,
     FRAME,
@@ -41,7 +36,7 @@ PART_OF_A_PAGE = 'part_of_a_page'
 OTHER_PRODUCT = 'other_product'
 TO_FIND = (WARPED, THICKER, PHOTOGRAPHED, PART_OF_A_PAGE)
 
-OTHERS_SHOWN = 2  # drawings of other products that each drawing is looked for in
+OTHERS_SHOWN = 2  # drawings of other products in which each drawing is looked for
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,7 @@ class ManualCase(Case):
     others: tuple[Path, ...] = ()
 
 
-class ManualBenchmark(Benchmark):
+class ManualBenchmark(LocatingBenchmark):
     """Measures how often a drawing is found on paper, and how often it is claimed wrongly.
 
     The masks of the data set are not used: they belong to whole pages, which it does not contain.
@@ -123,11 +118,6 @@ class ManualBenchmark(Benchmark):
             truth,
         )
 
-    def measure(self, case: ManualCase, method: Method, runner: MethodRunner) -> Record:
-        """Compare the found homography with the true one, if there is one."""
-        reference, image, truth = self.pictures(case)
-        return answer_record(runner.match(method, reference, image), reference, truth)
-
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
         """Return the shares of drawings that were found, for each setting.
 
@@ -148,14 +138,10 @@ class ManualBenchmark(Benchmark):
         return metrics
 
     def quality(self, record: Record) -> float:
-        """Rank smaller errors better; a right refusal is not worth a picture."""
+        """Rank smaller errors better; a correct refusal is not worth a picture."""
         if record['group'] == OTHER_PRODUCT and not record['accepted']:
             return float('nan')
-        return -error_or_infinity(record)
-
-    def picture(self, case: ManualCase, method: Method, runner: MethodRunner) -> np.ndarray:
-        """Draw the matches and both outlines."""
-        return draw_answer(method, runner, *self.pictures(case))
+        return super().quality(record)
 
 
 def case_of(step: Path, group: str, suffix: str = '', others: tuple[Path, ...] = ()) -> ManualCase:

@@ -32,7 +32,7 @@ from niom_ros.pictures.matches import (
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import MarkedObject, Scene
 
-MOST_PAIRS = 300
+MAX_PAIRS = 300
 SAME_PLACE = 0.5  # overlap from which a detected box is that of a listed object
 
 
@@ -126,13 +126,13 @@ class PairingBenchmark(Benchmark):
                     name=name, pair=name, unit=one.stem, group=kind, reference=one, image=other
                 )
             )
-        return sorted(in_turns(by_kind, MOST_PAIRS, self.seed), key=lambda case: case.name)
+        return sorted(in_turns(by_kind, MAX_PAIRS, self.seed), key=lambda case: case.name)
 
     def usable(self, method: Method) -> None:
         """Refuse methods that do not detect objects."""
         if method.classical:
             raise UserError(
-                f'pairing has no meaning for {method.name}, which knows no objects: '
+                f'pairing cannot be measured for {method.name}, which detects no objects: '
                 f'use methods such as {", ".join(self.default_methods)}'
             )
         if method.settings.detector == 'none':
@@ -196,8 +196,14 @@ class PairingBenchmark(Benchmark):
             ('by', choice.how),
         ]
         colour, headline = (BLUE, '✓ RIGHT') if choice.right else (VERMILLION, '✗ WRONG')
-        note = 'detectable' if choice.detectable else 'not detected on both sides'
-        top = banner(canvas.shape[1], colour, headline, note, paragraphs, 1)
+        top = banner(
+            canvas.shape[1],
+            colour,
+            headline=headline,
+            note='detectable' if choice.detectable else 'not detected on both sides',
+            paragraphs=paragraphs,
+            lines_each=1,
+        )
         return framed(top, canvas, box_entries(size))
 
 
@@ -229,16 +235,16 @@ def choose(case: PairingCase, method: Method, runner: MethodRunner) -> Choice:
     scenes = reference.scene, analysis.scene
     listed = read_voc(case.reference), read_voc(case.image)
     if method.options.pairing.by == 'none':
-        one, other = (surest_of(scene.objects) for scene in scenes)
-        surest = None if one is None or other is None else (one, other)
-        return Choice(scenes, listed, surest, 'nothing: the surest object of each side')
+        one, other = (most_confident(scene.objects) for scene in scenes)
+        both = None if one is None or other is None else (one, other)
+        return Choice(scenes, listed, both, 'nothing: the most confident object of each image')
     paired = analysis.paired_with(reference.scene, method.options.pairing)
     first_pair = next(((pair.reference_object, pair.image_object) for pair in paired.pairs), None)
-    return Choice(scenes, listed, first_pair, paired.how)
+    return Choice(scenes, listed, first_pair, paired.description)
 
 
-def surest_of(objects: Sequence[SeenObject]) -> int | None:
-    """Return the object that the detector is surest of."""
+def most_confident(objects: Sequence[SeenObject]) -> int | None:
+    """Return the object that the detector is most confident of."""
     return max(range(len(objects)), key=lambda index: objects[index].score, default=None)
 
 

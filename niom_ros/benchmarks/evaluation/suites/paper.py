@@ -28,7 +28,7 @@ class Pen:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class SheetPlacement:
     """How a sheet lies in front of the camera."""
 
     margin: float = 0.06  # of the longer side, around the drawing
@@ -38,7 +38,7 @@ class Sheet:
     focal_length: float = 0.9  # of the width of the frame
 
 
-PEN, SHEET = Pen(), Sheet()
+PEN, SHEET = Pen(), SheetPlacement()
 
 
 # Where a drawing is

@@ -41,7 +41,7 @@ Matrix = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class PhotoPair:
-    """A line of a file of pairs: two photos, their cameras, and how one was moved to the other."""
+    """A line of a file of pairs: two photos, their cameras, and the movement between them."""
 
     name: str
     photos: tuple[Path, Path]
@@ -61,7 +61,7 @@ class PoseBenchmark(Benchmark):
     """Measures the camera movement computed from the matches of two photos."""
 
     name = 'pose'
-    title = 'Camera movement: area under the curve of the larger of both angles that are off.'
+    title = 'Camera movement: area under the curve of the larger of both angular errors.'
     folders = (STRECHA, SCANNET)
     default_methods = ('plain', 'sew', 'uniform', 'shuffled', 'sew+nop', 'sift', 'orb')
     main_metric = 'auc_20_clean'
@@ -87,11 +87,9 @@ class PoseBenchmark(Benchmark):
             for corruption in self.corruptions:
                 conditions.append((f'{BOTH}/{corruption}', corruption, corruption))
                 conditions.append((f'{ONE}/{corruption}', '', corruption))
-            for group, *corruptions in conditions:
-                name = f'{pair.name} {group}'
-                first, second = corruptions
+            for group, first, second in conditions:
                 yield PoseCase(
-                    name=name,
+                    name=f'{pair.name} {group}',
                     pair=pair.name,
                     unit=pair.name,
                     group=group,
@@ -106,7 +104,7 @@ class PoseBenchmark(Benchmark):
             for file in sorted((self.data / folder).glob('*pairs_with_gt.txt')):
                 for place, pair in read_pairs(file):
                     if pair.name in known:
-                        raise UserError(f'{place} has the pair {pair.name} once more: remove it')
+                        raise UserError(f'{place} repeats the pair {pair.name}: remove it')
                     known.add(pair.name)
                     yield pair
 
@@ -201,17 +199,17 @@ def read_pair(words: list[str], folder: Path, place: str) -> PhotoPair:
             '9 numbers of each camera, 16 of the movement'
         )
     if words[2:4] != ['0', '0']:
-        raise UserError(f'{place} wants photos to be rotated: set them upright and write 0 0')
+        raise UserError(f'{place} asks for rotated photos: turn them upright and write 0 0')
     try:
         numbers = np.array(words[4:], np.float64)
     except ValueError as error:
-        raise UserError(f'{place} has a number that is none: {error}') from None
+        raise UserError(f'{place} has an entry that is not a number: {error}') from None
     cameras, motion = numbers[:18].reshape(2, 3, 3), numbers[18:].reshape(4, 4)
     check_numbers(cameras, motion, place)
     photos = folder / words[0], folder / words[1]
     for photo in photos:
         if not photo.is_file():
-            raise UserError(f'{place} names {photo}, which is not there')
+            raise UserError(f'{place} names {photo}, which does not exist')
     names = [Path(word).with_suffix('') for word in words[:2]]
     second = names[1].name if names[0].parent == names[1].parent else names[1].as_posix()
     return PhotoPair(
@@ -227,12 +225,12 @@ def check_numbers(cameras: np.ndarray, motion: np.ndarray, place: str) -> None:
     if not (np.isfinite(cameras).all() and np.isfinite(motion).all()):
         raise UserError(f'{place} has a number that is not finite')
     if (cameras[:, [0, 1], [0, 1]] <= 0).any() or (cameras[:, 2] != [0, 0, 1]).any():
-        raise UserError(f'{place} has a K that is no camera: it must be fx 0 cx 0 fy cy 0 0 1')
+        raise UserError(f'{place} has an invalid K: it must be fx 0 cx 0 fy cy 0 0 1')
     rotation = motion[:3, :3]
     # Files have as few as five decimals.
     turned = np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-3)
     if not turned or np.linalg.det(rotation) < 0 or (motion[3] != [0, 0, 0, 1]).any():
-        raise UserError(f'{place} has a T_0to1 that is no rotation with a translation')
+        raise UserError(f'{place} has a T_0to1 that is not a rigid transform')
 
 
 def rows(matrix: np.ndarray) -> Matrix:

@@ -29,7 +29,9 @@ def read_voc(path: Path) -> tuple[MarkedObject, ...]:
             for entry in ElementTree.parse(path).getroot().iter('object')
         )
     except (OSError, ValueError, ElementTree.ParseError) as error:
-        raise UserError(f'{path} is no XML file of Pascal VOC ({error}): fetch it again') from None
+        raise UserError(
+            f'{path} is not an XML file of Pascal VOC ({error}): fetch it again'
+        ) from None
 
 
 def text_of(entry: ElementTree.Element, tag: str) -> str:
@@ -53,7 +55,7 @@ def read_labels(path: Path) -> frozenset[str]:
     try:
         lines = path.read_text(encoding='utf-8').splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f'{path} is no list of objects ({error}): fetch it again') from None
+        raise UserError(f'{path} is not a list of objects ({error}): fetch it again') from None
     return frozenset(coco_name(line.split()[0]) for line in lines if line.split())
 
 

@@ -10,15 +10,10 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from niom_ros.benchmarks.evaluation.answers import (
-    answer_record,
-    error_or_infinity,
-    wrong_share,
-)
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, of_group, Record, share
-from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
-from niom_ros.benchmarks.evaluation.methods import Method
-from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.benchmarks.evaluation.answers import error_or_infinity, wrong_share
+from niom_ros.benchmarks.evaluation.benchmark import Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.suites.locating import LocatingBenchmark
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
@@ -28,11 +23,19 @@ STANDARD = 'standard'
 HARDER = ('rotated', 'scaled', 'cluttered')
 SETTINGS = (STANDARD, *HARDER)
 
-CORNER_SHIFT = 0.12  # of width and height
-TILT = 10.0  # degrees either way
-SCALE = 0.85
-ANY_SCALE = (0.4, 1.6)
-SHARE_OF_FRAME = (0.2, 1.0)  # that the photo fills among clutter
+
+@dataclass(frozen=True)
+class ViewParameters:
+    """How a camera may see the photo."""
+
+    corner_shift: float = 0.12  # of width and height, either way
+    angle: float = 10.0  # degrees either way
+    scale: float = 0.85
+    scales: tuple[float, float] = (0.4, 1.6)  # of the setting 'scaled'
+    share_of_frame: tuple[float, float] = (0.2, 1.0)  # that the photo fills among clutter
+
+
+VIEWS = ViewParameters()
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class SketchCase(Case):
     clutter: Path  # another photo
 
 
-class SketchBenchmark(Benchmark):
+class SketchBenchmark(LocatingBenchmark):
     """Measures how often an object is found by its drawing."""
 
     name = 'sketch'
@@ -60,16 +63,13 @@ class SketchBenchmark(Benchmark):
         for index, photo in enumerate(photos):
             clutter = photos[(index + len(photos) // 2) % len(photos)]
             for group in SETTINGS:
-                drawing = photo.with_suffix('.mat')
-                name = f'{photo.stem}/{group}'
-                unit = series_of(photo)
                 yield SketchCase(
-                    name=name,
+                    name=f'{photo.stem}/{group}',
                     pair=photo.stem,
-                    unit=unit,
+                    unit=series_of(photo),
                     group=group,
                     photo=photo,
-                    drawing=drawing,
+                    drawing=photo.with_suffix('.mat'),
                     clutter=clutter,
                 )
 
@@ -94,11 +94,6 @@ class SketchBenchmark(Benchmark):
             truth,
         )
 
-    def measure(self, case: SketchCase, method: Method, runner: MethodRunner) -> Record:
-        """Compare the found homography with the true one."""
-        reference, image, truth = self.pictures(case)
-        return answer_record(runner.match(method, reference, image), reference, truth)
-
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
         """Return the shares of drawings that were found, for each setting."""
         metrics = {}
@@ -110,15 +105,6 @@ class SketchBenchmark(Benchmark):
             metrics[f'success_20px{suffix}'] = share(error < 20 for error in errors)
             metrics[f'wrong_accepted{suffix}'] = wrong_share(chosen)
         return metrics
-
-    def quality(self, record: Record) -> float:
-        """Rank smaller errors better."""
-        return -error_or_infinity(record)
-
-    def picture(self, case: SketchCase, method: Method, runner: MethodRunner) -> np.ndarray:
-        """Draw the matches and both outlines."""
-        reference, image, truth = self.pictures(case)
-        return draw_answer(method, runner, reference, image, truth)
 
 
 def series_of(path: Path) -> str:
@@ -133,7 +119,7 @@ def drawing_of(path: Path) -> np.ndarray:
         boundaries = [annotator['Boundaries'][0, 0] for annotator in annotators]
     except (MatReadError, NotImplementedError, LookupError, TypeError, ValueError) as error:
         raise UserError(
-            f'{path} is no BSDS file of boundaries ({error}): fetch it again'
+            f'{path} is not a BSDS file of boundaries ({error}): fetch it again'
         ) from None
     ink = max(boundaries, key=np.count_nonzero).astype(np.uint8)
     ink = cv2.dilate(ink, np.ones((2, 2), np.uint8))
@@ -149,16 +135,16 @@ def random_view(width: int, height: int, setting: str, random: np.random.Generat
     """
     corners = Box(0, 0, width, height).corners()
     size = np.array([width, height])
-    moved = corners + random.uniform(-CORNER_SHIFT, CORNER_SHIFT, (4, 2)) * size
+    moved = corners + random.uniform(-VIEWS.corner_shift, VIEWS.corner_shift, (4, 2)) * size
     bent = cv2.getPerspectiveTransform(corners.astype(np.float32), moved.astype(np.float32))
-    angle = random.uniform(-TILT, TILT)
-    scale, shift = SCALE, np.zeros(2)
+    angle = random.uniform(-VIEWS.angle, VIEWS.angle)
+    scale, shift = VIEWS.scale, np.zeros(2)
     if setting == 'rotated':
         angle = random.uniform(0, 360)
     elif setting == 'scaled':
-        scale = math.exp(random.uniform(*np.log(ANY_SCALE)))
+        scale = math.exp(random.uniform(*np.log(VIEWS.scales)))
     elif setting == 'cluttered':
-        scale = math.sqrt(random.uniform(*SHARE_OF_FRAME))
+        scale = math.sqrt(random.uniform(*VIEWS.share_of_frame))
         shift = random.uniform(-0.5, 0.5, 2) * (1 - scale) * size
     centre = (size - 1) / 2
     turned = np.eye(3)

@@ -93,7 +93,7 @@ class Direct:
     chance: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OneHop:
     """Matches A-B and B-C that meet in B, row by row; positions from 0 to 1."""
 
@@ -115,9 +115,9 @@ class TmcBenchmark(Benchmark):
     """Measures how well parts of one animal are found in another."""
 
     name = 'tmc'
-    title = 'Faces of animals: share of points that come back from a detour over another animal.'
+    title = 'Faces of animals: share of points that come back from a detour via another animal.'
     folders = (AFHQ,)
-    default_methods = ('plain', 'sew', 'uniform', 'shuffled', 'sew+nop', 'sift')
+    default_methods = ('alike', 'plain', 'sew', 'uniform', 'shuffled', 'sew+nop', 'sift')
     main_metric = 'paired_pck_10'
     depends_on_acceptance = False
 
@@ -185,9 +185,7 @@ class TmcBenchmark(Benchmark):
         right = hop.errors <= SHOWN_TOLERANCE
         canvas, panels = arrange([picture.pixels for picture in (a, b, c)], 1280)
         ends = [
-            whole(
-                warp_points(panel.from_image, pixels_at(points, picture)) + panel.corner,
-            )
+            whole(warp_points(panel.from_image, pixels_at(points, picture)) + panel.corner)
             for panel, picture, points in (
                 (panels[0], a, hop.a),
                 (panels[1], b, hop.b_in),
@@ -208,11 +206,15 @@ class TmcBenchmark(Benchmark):
         for panel, name in zip(panels, 'ABC', strict=True):
             height, width = panel.pixels.shape[:2]
             write_label(panel, name, (0, height, width, height))
-        headline = f'{right.sum()} of {len(right)} come back'
         matches = f'{hop.matches_ab} A-B, {hop.matches_bc} B-C'
-        paragraphs = [('method', method.name), ('matches', matches)]
-        note = f'within {SHOWN_TOLERANCE:.2f} of the size'
-        top = banner(canvas.shape[1], SLATE, headline, note, paragraphs, 1)
+        top = banner(
+            canvas.shape[1],
+            SLATE,
+            headline=f'{right.sum()} of {len(right)} come back',
+            note=f'within {SHOWN_TOLERANCE:.2f} of the size',
+            paragraphs=[('method', method.name), ('matches', matches)],
+            lines_each=1,
+        )
         return framed(top, canvas, line_entries(size))
 
 
@@ -258,6 +260,19 @@ def hop_through(
     """Join the matches A-B with the matches B-C where they meet in B."""
     a_to_b, b_to_c = runner.match(method, a, b), runner.match(method, b, c)
     ab, bc = a_to_b.correspondences, b_to_c.correspondences
+    if b_to_c.match.parts is not None:
+        # A field carries any point, so nothing needs to be joined.
+        carried = b_to_c.match.parts.carry(ab.image_points).places
+        in_b = positions(ab.image_points, b)
+        return OneHop(
+            a=positions(ab.reference_points, a),
+            b_in=in_b,
+            b_out=in_b,
+            c=positions(carried, c),
+            matches_ab=len(ab),
+            matches_bc=len(bc),
+            weighted=0.0,
+        )
     as_image, as_reference = features_of(runner, method, b)
     rows_ab, rows_bc = one_hop(
         positions(ab.image_points, b),

@@ -37,7 +37,6 @@ from niom_ros.stream.answers import Answer
 BOX_FOLDER = 'video/box'
 KITCHEN_FOLDER = 'video/kitchen7scenes'
 FRAMES = {BOX_FOLDER: '*.mp4', KITCHEN_FOLDER: 'frame-*.color.jpg'}
-KITCHEN_RATE = 3.0  # Hz: every tenth frame of 30
 
 CAMERA = 'camera'
 OCCLUSION = 'occlusion'
@@ -51,19 +50,29 @@ VIDEOS = (BOX, KITCHEN)
 PHOTOS = ('coffee', 'astronaut', 'chelsea', 'rocket', 'page')
 GROUNDS = ('gravel', 'brick', 'grass')
 SECONDS = {CAMERA: 10.0, OCCLUSION: 10.0, CUT: 7.0}
-FIRST_DISTURBANCE = 3.5  # seconds: by then the reference is tracked
-DISTURBANCES = 1.5  # seconds after that, within which a disturbance begins at random
-COVERED_SECONDS = 1.0
 SWAPPED = 'swapped'  # after the cut another picture is in the same place
 ELSEWHERE = 'elsewhere'  # after the cut all differs: picture, ground and camera position
-LONGEST_PATH = 60.0  # seconds of the virtual camera's path, on which a film begins at random
 
 # Seconds between frames that are also matched in full, for comparison.
 COMPARED_SECONDS = {CAMERA: 1.0, OCCLUSION: math.inf, CUT: math.inf, BOX: 1.0, KITCHEN: 0.6}
-WRONG_PIXELS = 10.0  # mean corner error from which a tracked frame counts as wrong
-MOST_ABOVE = 1.5  # pixels by which tracking may be less accurate than a full match
-SOON = 3  # frames within which a cut must be noticed
-GRAIN = 4.0  # standard deviation of the noise added to a copy of a frame, in grey values
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilmParameters:
+    """What happens in films, and which errors count."""
+
+    kitchen_rate: float = 3.0  # Hz: every tenth frame of 30
+    path_seconds: float = 60.0  # of the virtual camera's path, on which a film begins at random
+    first_disturbance: float = 3.5  # seconds: by then the reference is tracked
+    disturbance_range: float = 1.5  # seconds after that, within which it begins at random
+    covered_seconds: float = 1.0
+    wrong_pixels: float = 10.0  # mean corner error from which a tracked frame counts as wrong
+    max_excess: float = 1.5  # pixels by which tracking may be less accurate than a full match
+    max_cut_frames: int = 3  # within which a cut must be noticed
+    grain: float = 4.0  # deviation of the noise added to a copy of a frame, in grey values
+
+
+FILMS = FilmParameters()
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ class VideoCase(Case):
 
 
 @dataclass(frozen=True)
-class Part:
+class FlatPart:
     """A flat thing that the first frame of a video shows; its corners were read off by eye."""
 
     name: str
@@ -94,13 +103,13 @@ class Part:
 
 
 BOX_PARTS = (
-    Part('top', 0, ((351, 26), (592, 68), (562, 178), (302, 104)), (480, 320)),
-    Part('front', 0, ((306, 112), (556, 190), (544, 236), (304, 160)), (480, 140)),
+    FlatPart('top', 0, ((351, 26), (592, 68), (562, 178), (302, 104)), (480, 320)),
+    FlatPart('front', 0, ((306, 112), (556, 190), (544, 236), (304, 160)), (480, 140)),
 )
-# The wall has shelves and the table has things on it: they are flat only from afar.
+# The wall has shelves and the table has things on it: they look flat only from a distance.
 KITCHEN_PARTS = (
-    Part('table', 0, ((250, 190), (440, 215), (500, 330), (300, 290)), (300, 300)),
-    Part('wall', 19, ((100, 60), (480, 60), (480, 250), (100, 250)), (380, 190)),
+    FlatPart('table', 0, ((250, 190), (440, 215), (500, 330), (300, 290)), (300, 300)),
+    FlatPart('wall', 19, ((100, 60), (480, 60), (480, 250), (100, 250)), (380, 190)),
 )
 
 
@@ -158,13 +167,13 @@ class TrackingBenchmark(Benchmark):
         """Refuse classical methods: tracking needs a confidence to start from."""
         if method.classical:
             raise UserError(
-                f'tracking has no meaning for {method.name}, which says nothing of its confidence'
+                f'tracking cannot be measured for {method.name}: its confidence is not calibrated'
             )
 
     # What is filmed
 
     def reference(self, case: FilmCase | VideoCase) -> Picture:
-        """Return what is looked for."""
+        """Return what is tracked."""
         if isinstance(case, FilmCase):
             return Picture(f'tracking {case.photo}', example_photo(case.photo))
         first = next(film_of_video(case)).image
@@ -175,21 +184,21 @@ class TrackingBenchmark(Benchmark):
         if isinstance(case, VideoCase):
             return film_of_video(case)
         random = np.random.default_rng([self.seed, *case.name.encode()])
-        start = random.uniform(0, LONGEST_PATH)
-        disturbed = FIRST_DISTURBANCE + random.uniform(0, DISTURBANCES)
+        start = random.uniform(0, FILMS.path_seconds)
+        disturbed = FILMS.first_disturbance + random.uniform(0, FILMS.disturbance_range)
         number, seconds = PHOTOS.index(case.photo), SECONDS[case.group]
         ground, other_ground = (example_photo(GROUNDS[(number + n) % 3]) for n in (0, 1))
         scene = VirtualScene(example_photo(case.photo), ground, seed=self.seed)
         if case.group == CAMERA:
             return camera_film(scene, start, seconds)
         if case.group == OCCLUSION:
-            covered = disturbed, disturbed + COVERED_SECONDS
+            covered = disturbed, disturbed + FILMS.covered_seconds
             return covered_film(scene, other_ground, start, seconds, covered)
         elsewhere = case.variant == ELSEWHERE
         other = example_photo(PHOTOS[(number + 1) % len(PHOTOS)])
         cut_to = VirtualScene(other, other_ground if elsewhere else ground, seed=self.seed + 1)
-        leap = random.uniform(0, LONGEST_PATH) if elsewhere else 0.0
-        return cut_film(scene, start, cut_to, seconds, disturbed, leap)
+        leap = random.uniform(0, FILMS.path_seconds) if elsewhere else 0.0
+        return cut_film(scene, start, cut_to, seconds, cut=disturbed, leap=leap)
 
     # Measuring
 
@@ -233,7 +242,7 @@ class TrackingBenchmark(Benchmark):
             'relocked': share(map(math.isfinite, relocked)),
             'relocked_seconds': quantile(relocked, 0.5),
             'relocked_seconds_most': quantile(relocked, 1),
-            'cut_in_3_frames': share(frames <= SOON for frames in noticed),
+            'cut_in_3_frames': share(frames <= FILMS.max_cut_frames for frames in noticed),
             'cut_frames_most': quantile(noticed, 1),
             'wrong_claims': wrong_claims([film for film in records if film['group'] in VIRTUAL]),
             **{
@@ -338,7 +347,7 @@ class Notes:
         """Record what tracking answered about a frame."""
         shot, found = followed.shot, followed.found
         error = error_of(followed.view, truth, self._reference)
-        right = error is not None and error < WRONG_PIXELS
+        right = error is not None and error < FILMS.wrong_pixels
         if found and (error is not None or shot.visibility is Visibility.NOTHING):
             self._judged += 1
             self._wrong += shot.visibility is Visibility.NOTHING or not right
@@ -400,12 +409,12 @@ def film_of_video(case: VideoCase) -> Iterator[Shot]:
     """Return the frames of a real camera."""
     if case.group == BOX:
         return video_film(case.frames[0])
-    return picture_film(case.frames, KITCHEN_RATE)
+    return picture_film(case.frames, FILMS.kitchen_rate)
 
 
 def grained(shot: Shot, seed: int) -> Shot:
     """Return a frame with slightly more sensor noise."""
-    noise = np.random.default_rng((seed, shot.number)).normal(0, GRAIN, shot.image.shape)
+    noise = np.random.default_rng((seed, shot.number)).normal(0, FILMS.grain, shot.image.shape)
     return replace(shot, image=(shot.image + noise).clip(0, 255).astype(np.uint8))
 
 
@@ -414,13 +423,12 @@ def moment_of(followed: Followed, truth: np.ndarray | None, reference: Picture) 
     shot, view = followed.shot, followed.view
     error = error_of(view, truth, reference)
     nothing = shot.visibility is Visibility.NOTHING
-    wrong = view is not None and (nothing or (error is not None and error >= WRONG_PIXELS))
-    shown = None if nothing else truth
+    wrong = view is not None and (nothing or (error is not None and error >= FILMS.wrong_pixels))
     return Moment(
         stamp=shot.stamp,
         frame=thumbnail(shot.image),
         view=view,
-        truth=shown,
+        truth=None if nothing else truth,
         error=error,
         hidden=nothing,
         wrong=wrong,
@@ -442,7 +450,7 @@ def errors_of(films: Sequence[Record]) -> dict[str, float]:
         'tracked_error_95': quantile(errors, 0.95),
         'tracked_minus_full': quantile(above, 0.5),
         'tracked_minus_full_95': quantile(above, 0.95),
-        'tracked_near_full': share(difference <= MOST_ABOVE for difference in above),
+        'tracked_near_full': share(difference <= FILMS.max_excess for difference in above),
         'unconfirmed': ratio(unconfirmed, unconfirmed + confirmed),
         'lost': ratio(lost, expected),
     }
