@@ -179,7 +179,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f'setup: {error}', file=sys.stderr)
         return 1
     except OSError as error:
-        advice = 'if the disk is full or you may not write there, set NIOM_ENV to another folder'
+        advice = 'if the disk is full or not writable, set NIOM_ENV to another folder'
         print(f'setup: {error}: {advice}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -208,7 +208,7 @@ def steps_for(env: Environment, clone: Path) -> list[Step]:
         ),
         Step(
             'packages',
-            f'installing torch, ROS 2 Jazzy and the like, {len(pinned_names())} packages '
+            f'installing torch, ROS 2 Jazzy and the rest: {len(pinned_names())} packages '
             '(3 to 10 minutes the first time)',
             inputs=lambda: digest(RECIPE),
             lacks=lambda: lacks_of_disk(env),
@@ -315,14 +315,14 @@ def lacks_for_python() -> list[str]:
     lacking = []
     if (sys.platform, platform.machine()) != ('linux', 'x86_64'):
         lacking.append(
-            f'ROS 2 wheels exist for Linux x86-64 only, this is {sys.platform} '
+            f'ROS 2 wheels exist only for Linux x86-64, but this is {sys.platform} '
             f'{platform.machine()}: install ROS 2 Jazzy and build with colcon'
         )
     version = sys.version_info[:2]
     if not OLDEST_PYTHON <= version <= NEWEST_PYTHON:
         lacking.append(
             f'Python {spell_version(OLDEST_PYTHON)} to {spell_version(NEWEST_PYTHON)} is needed, '
-            f'this is {spell_version(version)}: choose another one, '
+            f'but this is {spell_version(version)}: choose another one, '
             'for example make setup PYTHON=python3.12'
         )
     if not (importlib.util.find_spec('venv') and importlib.util.find_spec('ensurepip')):
@@ -371,7 +371,7 @@ def create_virtual_environment(env: Environment) -> None:
     for entry in [*env.folder.iterdir(), *env.state.iterdir()]:
         if entry not in kept:
             remove(entry)
-    # Not sys.executable: it may be a Python of the very environment that was just emptied.
+    # Not sys.executable: it may be the Python of the environment that was just emptied.
     python = getattr(sys, '_base_executable', sys.executable)
     run_logged(env, [python, '-m', 'venv', env.folder])
 
@@ -393,8 +393,8 @@ def lacks_of_disk(env: Environment) -> list[str]:
     if free >= needed:
         return []
     return [
-        f'{needed / 1e9:.1f} GB of free disk space are needed in {env.folder}, there are '
-        f'{free / 1e9:.1f} GB: free some, or set NIOM_ENV to a folder on a larger disk'
+        f'{env.folder} needs {needed / 1e9:.1f} GB of free disk space, but there is only '
+        f'{free / 1e9:.1f} GB: free some space, or set NIOM_ENV to a folder on a larger disk'
     ]
 
 
@@ -420,7 +420,7 @@ def install_packages(env: Environment) -> None:
     pip = [str(env.python), '-m', 'pip', 'install', *quiet]
     run_logged(env, [*pip, '--no-deps', '-r', str(CONSTRAINTS)], variables)
     remove(temporary)
-    mend_cmake_exports(env)
+    fix_cmake_exports(env)
 
 
 def forget_half_installed(env: Environment) -> None:
@@ -435,7 +435,7 @@ def forget_half_installed(env: Environment) -> None:
             remove(information)
 
 
-def mend_cmake_exports(env: Environment) -> None:
+def fix_cmake_exports(env: Environment) -> None:
     """Let the CMake files of the ROS wheels name the headers of this machine."""
     program = (
         'import json, numpy, sysconfig;'
@@ -449,16 +449,16 @@ def mend_cmake_exports(env: Environment) -> None:
         check=False,
     )
     if answer.returncode:
-        raise SetupError(f'NumPy does not run in the environment:\n{answer.stderr}')
+        raise SetupError(f'NumPy cannot be imported in the environment:\n{answer.stderr}')
     python_headers, numpy_headers = json.loads(answer.stdout)
     for file in env.folder.glob('share/**/*.cmake'):
         text = file.read_text()
-        mended = mend_export(text, python_headers, numpy_headers)
-        if mended != text:
-            file.write_text(mended)
+        fixed = fix_export(text, python_headers, numpy_headers)
+        if fixed != text:
+            file.write_text(fixed)
 
 
-def mend_export(text: str, python_headers: str, numpy_headers: str) -> str:
+def fix_export(text: str, python_headers: str, numpy_headers: str) -> str:
     """Replace the header folders of the machine that built a wheel by the given ones."""
     build_machine = r'/opt/python/[^/;"\s]+'
     numpy = build_machine + r'/lib/python[^/]+/site-packages/numpy/_?core/include'
@@ -674,7 +674,7 @@ def explain_failure(command: list[str], code: int, said: str, log: Path) -> str:
     shown = list(dict.fromkeys(faults or lines))[-6:]
     remedy = next(
         (remedy for pattern, remedy in REMEDIES if re.search(pattern, said)),
-        'Running it again repeats this step; the log says more.',
+        'Run the setup again to repeat this step; the log has the details.',
     )
     name = 'pip' if 'pip' in command else Path(command[0]).name
     return '\n'.join(

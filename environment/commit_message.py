@@ -1,6 +1,6 @@
 """Check the form of a commit message; pre-commit calls it with the file that holds the message.
 
-area: what it does, in at most 72 characters
+area[, area]: what it does, in at most 72 characters
 
 Why, after an empty line, unless that is plain.
 """
@@ -9,7 +9,8 @@ from pathlib import Path
 import re
 import sys
 
-LONGEST_TITLE = 72
+MAX_TITLE_LENGTH = 72
+AREA = r'[\w./-]+( [\w./-]+)?'
 WRITTEN_BY_GIT = ('Merge ', 'Revert ', 'fixup! ', 'squash! ', 'amend! ')
 
 
@@ -19,10 +20,10 @@ def problem_with(message: str) -> str:
     title = lines[0] if lines else ''
     if title.startswith(WRITTEN_BY_GIT):
         return ''
-    if not re.match(r'[\w./-]+( [\w./-]+)?: \S', title):
+    if not re.match(rf'{AREA}(, {AREA})*: \S', title):
         return f"the title '{title}' is not of the form 'area: what', as in 'replay: read db3'"
-    if len(title) > LONGEST_TITLE:
-        return f'the title has {len(title)} characters: use at most {LONGEST_TITLE}'
+    if len(title) > MAX_TITLE_LENGTH:
+        return f'the title has {len(title)} characters: use at most {MAX_TITLE_LENGTH}'
     if title.endswith('.'):
         return 'the title ends with a full stop: leave it out'
     if len(lines) > 1 and lines[1].strip():
