@@ -23,10 +23,8 @@ class ScriptedMatcher:
         self.box = box
         self.analyses = []  # of the images, in their order
 
-    def analyse(self, image, most_keypoints=None):
-        return SimpleNamespace(
-            image=image, most_keypoints=most_keypoints, by_keypoints=True, scene_was_detected=False
-        )
+    def analyse(self, image, max_keypoints=None):
+        return SimpleNamespace(image=image, max_keypoints=max_keypoints, scene_was_detected=False)
 
     def match_all(self, references, analysis, options=None, prior=None):
         self.analyses.append(analysis)

@@ -38,7 +38,7 @@ ROLES = ('references', 'parameters', 'pictures')
 CUP = Box(0, 0, 600, 400)
 TRACKED = 2  # Homography.source
 
-LONGEST_START = 120.0  # seconds
+START_TIMEOUT = 120.0  # seconds
 WARM_UP = 40.0  # seconds that are not counted: each client does everything once
 SERVICES = (
     'get_parameters',
@@ -51,24 +51,24 @@ SERVICES = (
 )
 SLOWEST_ANSWER = 10.0  # seconds
 # Of the load itself, with room for a machine that others use, too.
-LEAST_SENT = 0.8  # of the frames that the camera should send
-LEAST_RECEIVED = 0.3  # of the frames that it did send: it is best effort
-LEAST_TRACKED = 3.0  # results per second
+MIN_SENT = 0.8  # of the frames that the camera should send
+MIN_RECEIVED = 0.3  # of the frames that it did send: it is best effort
+MIN_TRACKED = 3.0  # results per second
 # The newest frame counts: it is replaced by the next one, so none waits long for its turn.
-LONGEST_WAIT = 0.25  # seconds from stamp to turn
-MOST_WAITED = 0.05  # of the results may have waited longer, on a machine that others use
-MOST_GROWTH = 40.0  # megabytes, of the median of the last quarter over that of the second
+MAX_WAIT = 0.25  # seconds from stamp to turn
+MAX_WAITED = 0.05  # of the results may have waited longer, on a machine that others use
+MAX_GROWTH = 40.0  # megabytes, of the median of the last quarter over that of the second
 # What networks free is kept: memory rises in steps until each has had its largest image.
-MOST_GROWTH_OF_SHORT = 250.0  # megabytes, in a run that is shorter than SHORT
+MAX_GROWTH_OF_SHORT = 250.0  # megabytes, in a run that is shorter than SHORT
 SHORT = 180.0  # seconds
-MOST_NEW_THREADS = 2
-MOST_NEW_FILES = 8  # sockets and shared memory of clients that come and go
+MAX_NEW_THREADS = 2
+MAX_NEW_FILES = 8  # sockets and shared memory of clients that come and go
 SLOWEST_LAST_QUARTER = 1.5  # times the latency of the first one
 SLOWEST = 0.25  # seconds: the median latency of tracked frames, in any quarter
 LATENCY_SLACK = 0.005  # seconds: what is so short varies without meaning anything
 LATENCY_SLACK_OF_SHORT = 0.03  # seconds
 FARTHEST = 12.0  # pixels of 1280 x 720 that corners may be off, on average
-LEAST_COUNTED = 0.9  # of the frames received: answered, or counted as dropped
+MIN_COUNTED = 0.9  # of the frames received: answered, or counted as dropped
 
 
 @dataclass(frozen=True)
@@ -135,22 +135,22 @@ def problems(found: Findings) -> list[str]:
     slack = LATENCY_SLACK_OF_SHORT if short else LATENCY_SLACK
     slowest_latency = SLOWEST_LAST_QUARTER * disturbed * found.latency[0] + slack
     answered = found.results + found.frames_dropped
-    most_growth = MOST_GROWTH_OF_SHORT if short else MOST_GROWTH
+    most_growth = MAX_GROWTH_OF_SHORT if short else MAX_GROWTH
     checks = [
         (
-            found.frames_sent < LEAST_SENT * CAMERA[2] * found.seconds,
+            found.frames_sent < MIN_SENT * CAMERA[2] * found.seconds,
             f'the camera sent only {found.frames_sent} frames',
         ),
         (
-            found.frames_received < LEAST_RECEIVED * found.frames_sent,
+            found.frames_received < MIN_RECEIVED * found.frames_sent,
             f'only {found.frames_received} of {found.frames_sent} frames arrived',
         ),
         (
-            found.results_tracked < LEAST_TRACKED * found.seconds,
+            found.results_tracked < MIN_TRACKED * found.seconds,
             f'only {found.results_tracked} frames were tracked',
         ),
         (
-            found.share_waited > MOST_WAITED,
+            found.share_waited > MAX_WAITED,
             f'{found.share_waited:.0%} of the results are not those of the newest frame',
         ),
         (found.refused_calls > 0, f'{found.refused_calls} calls were refused'),
@@ -159,7 +159,7 @@ def problems(found: Findings) -> list[str]:
         (found.unknown_stamps > 0, f'{found.unknown_stamps} results of frames never sent'),
         (found.wrong_claims > 0, f'{found.wrong_claims} results say OK and are wrong'),
         (
-            answered < LEAST_COUNTED * found.frames_received,
+            answered < MIN_COUNTED * found.frames_received,
             f'of {found.frames_received} frames only {answered} were answered or counted dropped',
         ),
         (
@@ -167,11 +167,11 @@ def problems(found: Findings) -> list[str]:
             f'memory grew from {found.megabytes[1]:.0f} to {found.megabytes[3]:.0f} MB',
         ),
         (
-            found.threads[3] > found.threads[1] + MOST_NEW_THREADS,
+            found.threads[3] > found.threads[1] + MAX_NEW_THREADS,
             f'threads grew from {found.threads[1]} to {found.threads[3]}',
         ),
         (
-            found.files[3] > found.files[1] + MOST_NEW_FILES,
+            found.files[3] > found.files[1] + MAX_NEW_FILES,
             f'open files grew from {found.files[1]} to {found.files[3]}',
         ),
         (
@@ -243,7 +243,7 @@ class Listener:
         self.answers.clear()
 
     def listen_until_tracked(self, process: subprocess.Popen) -> None:
-        deadline = time.monotonic() + LONGEST_START
+        deadline = time.monotonic() + START_TIMEOUT
         while not any(answer.source == TRACKED for answer in self.answers):
             assert time.monotonic() < deadline, 'nothing was tracked'
             self.listen(0.5, process)
@@ -366,7 +366,7 @@ def findings_of(
         sum(call['seconds'] is not None and not call['success'] for call in made),
         sum(later <= earlier for earlier, later in pairwise(stamps)),
         len(answers) - len(known),
-        sum(answer.waited > LONGEST_WAIT for answer in answers) / len(answers),
+        sum(answer.waited > MAX_WAIT for answer in answers) / len(answers),
         {
             topic: sum(line['images'] for line in noted if line.get('picture') == topic)
             for topic in PICTURES
@@ -392,7 +392,7 @@ def findings_of(
 
 
 def is_wrong(answer: Answer, truth: np.ndarray) -> bool:
-    """Tell whether an answer claims what is not so: only the cup is ever to be seen."""
+    """Return whether an answer claims what is not so: only the cup is ever to be seen."""
     if answer.status != Status.OK:
         return bool(answer.matrix)
     matrix = np.array(answer.matrix).reshape(3, 3)

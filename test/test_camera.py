@@ -223,7 +223,7 @@ def test_matrices_that_drivers_leave_out_do_nothing():
         ({'distortion_model': 'equidistant', 'd': [0.1] * 5}, False, 'must be 4 finite'),
         ({'distortion_model': '', 'd': [0.1]}, False, 'must be 0 finite'),
         ({'distortion_model': 'omni'}, False, "'omni': use one of plumb_bob, rational_poly"),
-        ({'r': [2.0, 0, 0, 0, 1, 0, 0, 0, 1]}, False, 'r in camera_info is no rotation'),
+        ({'r': [2.0, 0, 0, 0, 1, 0, 0, 0, 1]}, False, 'r in camera_info is not a rotation matrix'),
         ({'width': 0}, False, 'describes 0 x 720 images'),
         ({'d': [0.1] * 1_000_000}, False, 'and 999980 more: calibrate the camera again'),
         ({'distortion_model': 'x' * 1_000_000}, False, "'xxx*': use one of plumb_bob"),

@@ -173,7 +173,7 @@ def test_a_calibration_is_written_beside_others(tmp_path):
     assert json.loads(file.read_text()) == {'one': {'bias': 3}, 'two': {'bias': 2}}
     for other in ('{', '[]'):
         file.write_text(other)
-        with pytest.raises(UserError, match='holds no calibrations'):
+        with pytest.raises(UserError, match='does not contain calibrations'):
             write_entry(file, 'one', {})
         assert file.read_text() == other
 

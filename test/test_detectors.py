@@ -16,12 +16,11 @@ from niom_ros.networks.darknet import Darknet, parse_cfg
 from niom_ros.semantics.detectors.darknet import DarknetYolo, load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import (
     best_candidates,
+    DEFAULTS,
     DetectorOptions,
     distinct,
     Letterbox,
     Level,
-    MOST_OBJECTS,
-    SAME_OBJECT,
     shares,
 )
 from niom_ros.semantics.detectors.loading import load_detector
@@ -151,7 +150,7 @@ def test_heat_is_where_the_object_is(coffee):
     assert heat[60:300, 180:420].mean() > 3 * heat.mean()
 
 
-def test_objects_that_look_alike_have_features_alike(detector):
+def test_objects_that_look_alike_have_similar_features(detector):
     photo = example_photo('chelsea')
     cat = detector.detect(photo)[0]
     mirrored = detector.detect(np.ascontiguousarray(photo[:, ::-1]))[0]
@@ -167,7 +166,7 @@ def test_the_threshold_decides_what_is_seen(coffee):
 
 
 @pytest.mark.parametrize('shape', [(1, 1), (1, 700), (3, 2), (2000, 3)])
-def test_images_of_any_shape_are_looked_at(detector, shape):
+def test_images_of_any_shape_are_accepted(detector, shape):
     for seen in detector.detect(np.full((*shape, 3), 90, np.uint8)):
         assert torch.isfinite(seen.heat.picture(shape[1], shape[0])).all()
 
@@ -221,25 +220,25 @@ def test_one_object_that_several_cells_see_is_one():
     assert [(c.class_index, round(c.score, 3)) for c in found] == [(0, 0.9), (0, 0.7)]
 
 
-def test_numbers_that_are_none_are_no_objects():
+def test_outputs_that_are_not_numbers_are_not_objects():
     boxes = torch.full((1, 1, 2, 4), float('nan'))
     scores = torch.tensor([[0.9, float('nan')]]).view(1, 1, 1, 2)
     assert best_candidates((Level(boxes, scores, scores),), 0.25) == []
 
 
 @given(st.integers(0, 10_000))
-def test_doubles_are_those_of_torchvision(seed):
+def test_duplicates_are_those_of_torchvision(seed):
     chance = torch.Generator().manual_seed(seed)
     count = int(torch.randint(0, 60, (), generator=chance))
     corners = 30 * torch.rand(count, 2, generator=chance)
     boxes = torch.cat((corners, corners + 1 + 20 * torch.rand(count, 2, generator=chance)), dim=1)
     scores = torch.rand(count, generator=chance)
     classes = torch.randint(0, 3, (count,), generator=chance)
-    expected = batched_nms(boxes, scores, classes, SAME_OBJECT)[:MOST_OBJECTS]
+    expected = batched_nms(boxes, scores, classes, DEFAULTS.nms_iou)[: DEFAULTS.max_objects]
     assert distinct(boxes, scores, classes) == expected.tolist()
 
 
-def test_boxes_that_are_no_numbers_are_left_out():
+def test_boxes_that_are_not_numbers_are_left_out():
     boxes = torch.tensor([[0.0, 0, 9, 9], [0, 0, torch.nan, 9], [0, 0, torch.inf, 9]])
     assert distinct(boxes, torch.tensor([0.5, 0.9, 0.8]), torch.zeros(3)) == [0]
     assert distinct(boxes[:1], torch.tensor([torch.nan]), torch.zeros(1)) == []
@@ -279,9 +278,12 @@ def test_a_letterbox_pads_by_whole_pixels_and_can_be_undone(size):
         ({'detector': 'yolov9'}, "unknown detector 'yolov9': use one of yolov4-tiny"),
         ({'detector': 'onnx'}, 'set detector_path'),
         ({'detector': 'ultralytics'}, 'set detector_path'),
-        ({'detector_path': 'x.onnx'}, "set detector to 'onnx' or 'ultralytics'"),
-        ({'detector_sha256': 'ab'}, "only for detector 'ultralytics'"),
-        ({'detector_labels': 'x.txt'}, "only for detector 'onnx'"),
+        ({'detector_path': 'x.onnx'}, "detector 'yolov4-tiny' takes no detector_path: leave it"),
+        (
+            {'detector_sha256': 'ab'},
+            'takes no detector_sha256: leave it empty, or choose a detector',
+        ),
+        ({'detector_labels': 'x.txt'}, 'takes no detector_labels: leave it empty'),
     ],
 )
 def test_a_detector_that_cannot_be_is_refused_with_a_remedy(settings, words):

@@ -80,7 +80,7 @@ def test_every_method_gives_heat_from_0_to_1(store, method):
     assert heat.min() == 0 and heat.max() == pytest.approx(1, abs=0.02)
 
 
-def test_objects_that_look_alike_have_features_alike(detector):
+def test_objects_that_look_alike_have_similar_features(detector):
     photo = example_photo('chelsea')
     cat = detector.detect(photo)[0].feature
     mirrored = detector.detect(photo[:, ::-1].copy())[0].feature

@@ -92,12 +92,21 @@ def defined_by(node):
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def test_architecture_names_many_files(architecture):
+def test_documents_name_many_files(architecture):
     assert len({file for file, _ in named_code(architecture)}) > 25
+    security = (CLONE / 'SECURITY.md').read_text()
+    assert len({file for file, _ in named_code(security)}) > 10
 
 
-@pytest.mark.parametrize('file,name', named_code((CLONE / 'ARCHITECTURE.md').read_text()))
-def test_the_code_that_architecture_names_exists(file, name):
+@pytest.mark.parametrize(
+    'document,file,name',
+    [
+        (document, file, name)
+        for document in ('ARCHITECTURE.md', 'SECURITY.md')
+        for file, name in named_code((CLONE / document).read_text())
+    ],
+)
+def test_the_code_that_documents_name_exists(document, file, name):
     path = CLONE / 'niom_ros' / file
     assert path.is_file()
     assert not name or name in names_in(path)
@@ -232,6 +241,13 @@ def test_pre_commit_runs_what_make_lint_runs():
     assert len(run) == 4
 
 
+def test_pre_commit_checks_after_a_change_of_code_or_of_the_settings_of_its_tools():
+    hooks = [hook for hook in pre_commit_hooks().values() if 'stages' not in hook]
+    for file in ('niom_ros/core/boxes.py', 'setup.py', 'pyproject.toml'):
+        assert all(re.search(hook['files'], file) for hook in hooks), file
+    assert not any(re.search(hook['files'], 'README.md') for hook in hooks)
+
+
 @pytest.mark.parametrize('hook', ['ruff-check', 'ruff-format'])
 def test_hooks_run_the_tools_of_the_environment(hook):
     finished = run_hook(hook)
@@ -243,11 +259,13 @@ def test_hooks_run_the_tools_of_the_environment(hook):
     [
         ('replay: read db3', ''),
         ('README: a second soak\n\nBecause the first was short.\n', ''),
+        ('matching, niom eval, test: say nothing twice', ''),
         ('niom eval: say how many pairs\n# Please enter the commit message', ''),
         (f'core: {"x" * 66}', ''),
         ("Merge branch 'floors'", ''),
         (f'core: {"x" * 67}', 'has 73 characters: use at most 72'),
         ('Repair the replay', "not of the form 'area: what'"),
+        ('replay,: read db3', "not of the form 'area: what'"),
         ('', "not of the form 'area: what'"),
         ('replay: read db3.', 'full stop'),
         ('replay: read db3\nand more', 'second line is not empty'),
@@ -260,6 +278,14 @@ def test_the_form_of_a_commit_message_is_checked(message, problem, tmp_path):
     assert finished.returncode == (1 if problem else 0)
     assert problem in finished.stderr
     assert bool(finished.stderr) == bool(problem)
+
+
+def test_every_issue_uses_one_of_the_forms():
+    forms = CLONE / '.github/ISSUE_TEMPLATE'
+    assert {file.stem for file in forms.iterdir()} == {'bug_report', 'config', 'feature_request'}
+    assert yaml.safe_load((forms / 'config.yml').read_text()) == {'blank_issues_enabled': False}
+    # GitHub links to it where issues are written.
+    assert (CLONE / 'SECURITY.md').is_file()
 
 
 @pytest.mark.parametrize('form', ['bug_report', 'feature_request'])

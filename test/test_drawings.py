@@ -19,7 +19,7 @@ def sketch(paper=255, ink=20, size=(300, 400)):
 
 
 @pytest.mark.parametrize(('paper', 'ink'), [(255, 0), (235, 60), (20, 230)])
-def test_lines_on_paper_are_a_drawing_also_white_on_black(paper, ink):
+def test_lines_on_paper_are_a_drawing_even_white_on_black(paper, ink):
     assert drawing_likeness(sketch(paper, ink)) > 0.9
 
 
@@ -30,7 +30,7 @@ def test_a_scan_with_noise_and_yellow_paper_is_a_drawing():
 
 
 @pytest.mark.parametrize('name', ['coffee', 'astronaut', 'chelsea', 'rocket', 'gravel'])
-def test_a_photo_is_none(name):
+def test_a_photo_is_not_a_drawing(name):
     assert drawing_likeness(example_photo(name)) < 0.3
 
 
@@ -40,7 +40,7 @@ def test_white_lines_on_blue_are_a_drawing():
     assert drawing_likeness(blueprint.astype(np.uint8)) > 0.9
 
 
-def test_a_photographed_sheet_is_a_drawing_also_half_in_shadow():
+def test_a_photographed_sheet_is_a_drawing_even_half_in_shadow():
     shadow = 1 - 0.45 / (1 + np.exp(-(np.arange(400) - 220) / 12))[None, :, None]
     sheet = sketch(paper=230, ink=60) * shadow * np.array([1, 0.97, 0.9])
     noise = np.random.default_rng(1).normal(0, 4, sheet.shape)
@@ -58,13 +58,13 @@ def test_thick_marker_is_a_drawing():
     assert drawing_likeness(cv2.erode(sketch(), np.ones((7, 7)))) > 0.9
 
 
-def test_a_thing_on_white_ground_is_no_drawing():
+def test_a_thing_on_a_white_background_is_not_a_drawing():
     picture = np.full((300, 400, 3), 255, np.uint8)
     picture[90:210, 130:270] = example_photo('coffee')[90:210, 130:270]
     assert drawing_likeness(picture) < 0.3
 
 
-def test_an_empty_page_is_no_drawing_and_has_no_ink():
+def test_an_empty_page_is_not_a_drawing_and_has_no_ink():
     page = np.full((50, 60, 3), 250, np.uint8)
     assert drawing_likeness(page) == 0
     assert ink_hull(page) is None
@@ -78,7 +78,7 @@ def test_the_hull_holds_all_ink_and_little_more():
     assert hull[80:221, 100:301].all()
 
 
-def test_dust_is_no_ink():
+def test_dust_is_not_ink():
     dusty = sketch()
     dusty[5, 5] = dusty[290, 390] = 0
     assert (ink_hull(dusty) == ink_hull(sketch())).all()

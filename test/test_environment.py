@@ -178,11 +178,11 @@ def free_disk(monkeypatch, gigabytes):
     monkeypatch.setattr(build.shutil, 'disk_usage', lambda folder: usage)
 
 
-def test_a_full_disk_is_told_with_both_numbers(monkeypatch, env):
+def test_a_full_disk_is_reported_with_both_numbers(monkeypatch, env):
     free_disk(monkeypatch, 3.2)
     (reason,) = build.lacks_of_disk(env)
-    assert '12.0 GB of free disk space are needed' in reason
-    assert 'there are 3.2 GB' in reason
+    assert 'needs 12.0 GB of free disk space' in reason
+    assert 'only 3.2 GB' in reason
     assert 'NIOM_ENV' in reason
 
 
@@ -192,7 +192,7 @@ def test_what_is_already_installed_needs_no_space_again(monkeypatch, env):
     assert build.lacks_of_disk(env) == []
 
 
-def test_all_that_is_missing_is_told_at_once_and_nothing_is_begun(env):
+def test_all_that_is_missing_is_reported_at_once_and_nothing_is_begun(env):
     done = []
     steps = [
         Step('one', 'one', lambda: '', lambda: ['no compiler'], lambda: done.append(1)),
@@ -218,7 +218,7 @@ def test_make_without_python_says_what_to_install():
 # What pip and cmake say
 
 
-def test_an_unreachable_index_is_told_as_such(monkeypatch, env):
+def test_an_unreachable_index_is_reported_as_such(monkeypatch, env):
     subprocess.run([sys.executable, '-m', 'venv', env.folder], check=True)
     for name in [name for name in os.environ if name.upper().endswith('_PROXY')]:
         monkeypatch.delenv(name)
@@ -242,7 +242,7 @@ def test_an_unreachable_index_is_told_as_such(monkeypatch, env):
         ('ERROR: Could not find a version of torch (from versions: none)', 'check the network'),
         ('ERROR: No matching distribution found for torch==9', 'no such version for this machine'),
         ('c++: fatal error: Killed signal terminated program cc1plus', 'out of memory'),
-        ('error: an unknown one', 'the log says more'),
+        ('error: an unknown one', 'the log has the details'),
     ],
 )
 def test_a_failure_comes_with_its_remedy(said, remedy):
@@ -343,7 +343,7 @@ def test_a_usable_environment_is_kept(env):
     assert env.stamp('packages').exists()
 
 
-def test_a_moved_environment_is_made_anew(env):
+def test_a_moved_environment_is_rebuilt(env):
     usable_environment(env)
     moved = Environment(env.folder.with_name('elsewhere'))
     env.folder.rename(moved.folder)
@@ -351,7 +351,7 @@ def test_a_moved_environment_is_made_anew(env):
     assert not moved.stamp('packages').exists()
 
 
-def test_an_environment_whose_python_is_gone_is_made_anew(env):
+def test_an_environment_whose_python_is_gone_is_rebuilt(env):
     usable_environment(env)
     env.python.unlink()
     env.python.symlink_to('/nonexistent/python3')
@@ -453,11 +453,11 @@ def test_the_folders_of_the_build_machine_are_replaced_in_exports():
         'set(B "${_IMPORT_PREFIX}/include;/opt/python/cp311-cp311/lib/python3.11/site-packages/'
         'numpy/_core/include")\n'
     )
-    mended = build.mend_export(text, '/usr/my python', '/env/numpy\\1')
-    assert mended == (
+    fixed = build.fix_export(text, '/usr/my python', '/env/numpy\\1')
+    assert fixed == (
         'set(A "/usr/my python;/opt/other")\nset(B "${_IMPORT_PREFIX}/include;/env/numpy\\1")\n'
     )
-    assert build.mend_export(mended, '/usr/my python', '/env/numpy\\1') == mended
+    assert build.fix_export(fixed, '/usr/my python', '/env/numpy\\1') == fixed
 
 
 def test_staging_copies_changes_and_removes_what_is_gone(clone, tmp_path):

@@ -22,7 +22,14 @@ from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import Method, method_named
 from niom_ros.benchmarks.evaluation.records import data_key, Records, records_of
 from niom_ros.benchmarks.evaluation.results import as_json
-from niom_ros.benchmarks.evaluation.run import collected, Progress, run, sample, tasks_of, work
+from niom_ros.benchmarks.evaluation.run import (
+    BenchmarkProgress,
+    collected,
+    run,
+    sample,
+    tasks_of,
+    work,
+)
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.confidence import Calibration
@@ -354,10 +361,10 @@ class TestRun:
         method = named('plain')
         known = {method: records_of(benchmark, method, 'key')}
 
-        def interrupt(self: Progress) -> None:
+        def interrupt(self: BenchmarkProgress) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Progress, 'step', interrupt)
+        monkeypatch.setattr(BenchmarkProgress, 'step', interrupt)
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             run(benchmark, benchmark.cases(), known, 2)
@@ -378,7 +385,7 @@ class TestRun:
             until(lambda process=process: not alive(process), 20)
 
     def test_progress_tells_the_time_left(self) -> None:
-        progress = Progress('sketch', 100, known=40)
+        progress = BenchmarkProgress('sketch', 100, known=40)
         assert progress.text(0) == 'sketch [############..................] 40 of 100'
         for _ in range(20):
             progress.step()

@@ -183,8 +183,8 @@ def test_a_missing_set_is_reported(
     assert written['benchmarks']['homography']['missing'] == ['homography/homogr']
     assert 'sketch' in written['missing']
     # There are scenes, but a method without objects has nothing to pair.
-    assert 'pairing has no meaning for orb' in said
-    assert 'no meaning for any' in written['missing']['pairing']
+    assert 'pairing cannot be measured for orb' in said
+    assert 'cannot be measured for any' in written['missing']['pairing']
     assert main(['eval', 'sketch', *words]) == 1
     assert 'sketch needs drawing/bsds: there is no such folder' in capsys.readouterr().err
 
@@ -282,7 +282,7 @@ class TestHomography:
     def test_a_broken_file_is_named(self, tmp_path: Path, content: str) -> None:
         folder = write_benchmark_data(tmp_path / 'data')
         (folder / 'homography/oxford/cup/H1to2p.xml').write_text(content)
-        with pytest.raises(UserError, match=r'H1to2p\.xml holds no 3 x 3 matrix'):
+        with pytest.raises(UserError, match=r'H1to2p\.xml does not contain a 3 x 3 matrix'):
             HomographyBenchmark(folder, 0).cases()
 
 
@@ -313,7 +313,7 @@ class TestSketch:
 
     def test_views_are_as_the_setting_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # Without moved corners only turn, scale and shift are left, which can be read off.
-        monkeypatch.setattr(sketch, 'CORNER_SHIFT', 0)
+        monkeypatch.setattr(sketch, 'VIEWS', sketch.ViewParameters(corner_shift=0))
         random = np.random.default_rng(0)
         width, height = 300, 200
         for setting, scales, angles in (
@@ -378,7 +378,7 @@ class TestSketch:
     def test_what_is_no_bsds_file_is_named(self, tmp_path: Path) -> None:
         file = tmp_path / 'x.mat'
         file.write_text('nothing')
-        with pytest.raises(UserError, match='is no BSDS file of boundaries'):
+        with pytest.raises(UserError, match='is not a BSDS file of boundaries'):
             drawing_of(file)
 
 

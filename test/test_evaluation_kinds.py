@@ -47,7 +47,7 @@ def test_a_sketch_never_meets_the_photo_that_it_was_drawn_from(data):
     for seed in range(20):
         cases = KindsBenchmark(data, seed).cases()
         guitars = [case for case in cases if case.group == 'guitar']
-        assert len(guitars) == len({case.photo for case in guitars}) == kinds.PHOTOS_EACH
+        assert len(guitars) == len({case.photo for case in guitars}) == kinds.DEFAULTS.photos
         assert 'n02_7' not in {case.photo.stem for case in guitars}
         assert {case.unit for case in guitars} == {'guitar/n02_7'}
         for case in cases:
@@ -86,7 +86,7 @@ def test_points_that_are_moved_blindly_are_in_a_box_as_often_as_it_is_large():
     chance = np.random.default_rng(0)
     points = chance.uniform([0, 0], [99, 79], (40, 2))
     shares = kinds.moved_shares(points, [LEFT_HALF], (100, 80))
-    assert shares.shape == (kinds.SHIFTS**2,)
+    assert shares.shape == (kinds.DEFAULTS.shifts**2,)
     assert shares.mean() == pytest.approx(0.5, abs=0.01)
     assert kinds.moved_shares(np.empty((0, 2)), [LEFT_HALF], (100, 80)).max() == 0
 
@@ -194,5 +194,5 @@ def test_another_detector_may_judge(data, monkeypatch):
     blind = method_named('plain', replace(SMALL, detector='none'), Options())
     found = benchmark.measure(person, blind, runner)
     assert 0.2 < found['chance_on_object'] < 0.9
-    with pytest.raises(SettingsError, match='no detector'):
+    with pytest.raises(SettingsError, match='not a detector'):
         runner.detector('none')

@@ -379,8 +379,9 @@ def test_the_picture_shows_where_points_came_and_where_they_belong(cups, monkeyp
 
 def test_every_set_counts_the_same():
     def record(group, pck, chance, accepted=False):
-        names = ('pck_05', 'local_pck_05', 'local_pck_10', 'chance_pck_05')
-        scores = {'pck_10': pck, 'chance_pck_10': chance, 'accepted': accepted}
+        names = ('pck_05', 'local_pck_05', 'local_pck_10', 'chance_pck_05', 'box_pck_05')
+        scores = {'pck_10': pck, 'chance_pck_10': chance, 'box_pck_10': 0.3, 'accepted': accepted}
+        scores |= {'points': 10, 'certain': 4, 'certain_right': 3}
         return {'group': group, **dict.fromkeys(names, 0.5), **scores}
 
     records = [
@@ -399,6 +400,11 @@ def test_every_set_counts_the_same():
             'local_pck_10': 0.5,
             'chance_pck_05': 0.5,
             'chance_pck_10': 0.4,
+            'box_pck_05': 0.5,
+            'box_pck_10': 0.3,
+            'gain_over_box': 0.2,
+            'certain': 0.4,
+            'certain_right': 0.75,
             'accepted': 0.125,
             'pck_10_faces': 0.1,
             'pck_10_ducks': 0.9,
@@ -406,3 +412,23 @@ def test_every_set_counts_the_same():
             'chance_pck_10_ducks': 0.6,
         }
     )
+
+
+def test_the_true_boxes_alone_are_a_baseline(cups):
+    _, case = cups
+    places = landmarks.stretched_places(case)
+    # Both cups have the size of the reference, so a shift between the boxes is all it takes.
+    errors = landmarks.misses(places, case)
+    assert errors == pytest.approx(0, abs=0.01)
+
+
+def test_points_of_alike_objects_are_measured_with_and_without_their_area(cups):
+    benchmark, case = cups
+    method = method_named('alike', Settings(device='cpu', max_keypoints=64), Options())
+    assert method.settings.extra_strategies == ('alike',)
+    record = benchmark.measure(case, method, MethodRunner())
+    assert record['pck_10'] >= 0.75 and record['known_area_pck_10'] >= 0.75
+    assert record['box_pck_10'] == 1 and not record['accepted']
+    assert record['points'] == 4 >= record['certain'] >= record['certain_right']
+    plain = benchmark.measure(case, PLAIN, MethodRunner())
+    assert 'known_area_pck_10' not in plain and plain['certain'] == 0

@@ -111,7 +111,7 @@ def test_boxes_of_voc_begin_at_the_edge_of_their_first_pixel(folder):
 def test_a_damaged_list_is_named(folder, text):
     folder.mkdir(parents=True)
     (folder / 'a.xml').write_text(text)
-    with pytest.raises(UserError, match=r'a\.xml is no XML file of Pascal VOC'):
+    with pytest.raises(UserError, match=r'a\.xml is not an XML file of Pascal VOC'):
         read_voc(folder / 'a.xml')
 
 
@@ -147,7 +147,7 @@ def test_if_there_are_too_many_pairs_rare_kinds_stay(tmp_path, folder, monkeypat
     write_empty_scenes(folder, **crowd, s1=['sheep', 'cow'], s2=['sheep'])
     everything = PairingBenchmark(tmp_path, 0).cases()
     assert len(everything) == 15 + 1
-    monkeypatch.setattr(pairing, 'MOST_PAIRS', 6)
+    monkeypatch.setattr(pairing, 'MAX_PAIRS', 6)
     few = PairingBenchmark(tmp_path, 0).cases()
     assert few == PairingBenchmark(tmp_path, 0).cases()
     assert len(few) == 6
@@ -219,7 +219,7 @@ def test_where_nothing_is_seen_nothing_is_right(tmp_path, folder, runner):
 
 def test_what_knows_no_objects_is_refused():
     benchmark = PairingBenchmark(None, 0)
-    with pytest.raises(UserError, match=r'no meaning for sift.*sew\+nop'):
+    with pytest.raises(UserError, match=r'cannot be measured for sift.*sew\+nop'):
         benchmark.usable(method('sift'))
     blind = method_named('sew+nop', Settings(detector='none'), Options())
     with pytest.raises(UserError, match='needs a detector'):

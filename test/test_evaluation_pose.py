@@ -184,12 +184,12 @@ def with_word(number, word):
         (line('wall/0000.png', 'wall/0001.png', rotations='0 1'), 'rotated'),
         (with_word(5, 'zero'), 'zero'),
         (with_word(4, 'nan'), 'not finite'),
-        (with_word(4, '0'), 'no camera'),
-        (with_word(12, '2'), 'no camera'),
-        (line('wall/0000.png', 'wall/0001.png', rotation=2 * ROTATION), 'no rotation'),
-        (line('wall/0000.png', 'wall/0001.png', rotation=-ROTATION), 'no rotation'),
-        (line('wall/0000.png', 'wall/0009.png'), 'wall/0009.png, which is not there'),
-        (line('wall/0000.png', 'wall/0001.png'), 'once more'),
+        (with_word(4, '0'), 'has an invalid K'),
+        (with_word(12, '2'), 'has an invalid K'),
+        (line('wall/0000.png', 'wall/0001.png', rotation=2 * ROTATION), 'not a rigid transform'),
+        (line('wall/0000.png', 'wall/0001.png', rotation=-ROTATION), 'not a rigid transform'),
+        (line('wall/0000.png', 'wall/0009.png'), 'wall/0009.png, which does not exist'),
+        (line('wall/0000.png', 'wall/0001.png'), 'repeats the pair'),
     ],
 )
 def test_a_bad_line_is_named(data, bad, why):

@@ -286,3 +286,15 @@ def test_lines_tell_right_points_from_wrong_ones(data):
 
 def count(picture, colour):
     return int((picture == colour).all(axis=2).sum())
+
+
+def test_a_field_carries_points_through_b_without_joining(tmp_path):
+    write_photo(tmp_path / 'afhq/cat/1.jpg', 'chelsea')
+    # The same cat a little larger: its parts come back, though not to the pixel.
+    write_photo(tmp_path / 'afhq/cat/2.jpg', 'chelsea', side=240)
+    benchmark = TmcBenchmark(tmp_path, 0)
+    case = benchmark.cases()[0]
+    record = benchmark.measure(case, method('alike'), MethodRunner())
+    assert record['joined'] == record['matches_ab'] == 144
+    assert record['paired_pck_10'] > 0.8
+    assert record['weighted'] == 0

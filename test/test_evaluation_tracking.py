@@ -183,7 +183,7 @@ def test_a_part_of_an_image_is_set_straight():
 def test_what_is_no_video_is_said(tmp_path):
     file = tmp_path / 'box.mp4'
     file.write_bytes(b'no video')
-    with pytest.raises(UserError, match=r'box\.mp4 is no video'):
+    with pytest.raises(UserError, match=r'box\.mp4 cannot be read as a video'):
         next(video_film(file))
 
 
@@ -364,7 +364,16 @@ def test_wrong_claims_are_worst_then_large_errors():
 def test_a_film_in_which_nothing_is_found_has_a_picture():
     frame = thumbnail(np.full((48, 64, 3), 99, np.uint8))
     moments = [
-        Moment(stamp / 10, frame, None, np.eye(3), None, False, False) for stamp in range(9)
+        Moment(
+            stamp=stamp / 10,
+            frame=frame,
+            view=None,
+            truth=np.eye(3),
+            error=None,
+            hidden=False,
+            wrong=False,
+        )
+        for stamp in range(9)
     ]
     shown = draw_film('film', SQUARE, moments, {0: None})
     assert shown.shape[1] == 4 * 320 + 3 * 4
@@ -377,7 +386,15 @@ def test_the_chart_shows_when_it_was_tracked_and_how_far_off():
         tracked, hidden, wrong = number < 50, 60 <= number < 80, number == 30
         error = (8.0 if wrong else 2.0) if tracked else None
         view = np.eye(3) if tracked else None
-        return Moment(number / 10, frame, view, np.eye(3), error, hidden, wrong)
+        return Moment(
+            stamp=number / 10,
+            frame=frame,
+            view=view,
+            truth=np.eye(3),
+            error=error,
+            hidden=hidden,
+            wrong=wrong,
+        )
 
     chart = draw_chart(1292, [moment(number) for number in range(100)], {10: 4.0})
 
@@ -463,7 +480,7 @@ def test_in_a_video_the_full_match_is_the_truth(tmp_path, monkeypatch):
 def test_what_says_nothing_of_its_confidence_is_refused(tmp_path, capsys):
     words = ['eval', 'tracking', '--data', str(tmp_path), '--methods', 'sift', '--jobs', '1']
     assert main(words) == 1
-    assert 'tracking has no meaning for sift' in capsys.readouterr().err
+    assert 'tracking cannot be measured for sift' in capsys.readouterr().err
 
 
 def test_it_runs_without_data_and_says_what_was_left_out(tmp_path, monkeypatch, capsys):

@@ -20,7 +20,7 @@ from niom_ros.matching.keypoint_matcher import load_matcher
 from niom_ros.matching.weighting import one_heat, weighted, weights_of
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.aliked import Maps
-from niom_ros.networks.superglue import SuperGlue
+from niom_ros.networks.superglue import ImageSide, SuperGlue
 from niom_ros.networks.superpoint import SuperPoint
 from niom_ros.semantics.detectors.darknet import load_yolov4_tiny
 from niom_ros.semantics.detectors.grid_detector import DetectorOptions
@@ -172,16 +172,11 @@ def test_matchers(extractor, matcher, dimensions, half):
 def test_superglue(half):
     model = SuperGlue(iterations=5).eval()
     with fake_gpu(half, model):
-        reference, image = fake_features(50, 256), fake_features(40, 256)
         assignment = model(
-            reference.keypoints,
-            reference.scores,
-            reference.descriptors,
-            (320, 240),
-            image.keypoints,
-            image.scores,
-            image.descriptors,
-            (320, 240),
+            *(
+                ImageSide(side.keypoints, side.scores, side.descriptors, (320, 240))
+                for side in (fake_features(50, 256), fake_features(40, 256))
+            )
         )
         assert assignment.shape == (51, 41)
         assert assignment.device.type == 'cuda'

@@ -523,7 +523,7 @@ def test_a_tracker_that_fails_is_told_at_once_and_full_matches_go_on(cup_film, b
     set_cup(bench, example_photo('coffee'))
     for _ in range(2):
         cup_film.show_until(is_matched)
-    wait_for_diagnostics(bench, ': matching', 'it cannot be tracked: out of memory')
+    wait_for_diagnostics(bench, ': matching', 'tracking could not start: out of memory')
     (bench.faults / 'new_track').unlink()
     cup_film.show_until_tracked()
 

@@ -54,14 +54,14 @@ def write_for_ever(first):
     while True:
         number += 1
         mask = np.full((120, 160), 1 + number % 255, np.uint8) if number % 2 else None
-        folder.write(Reference(picture(number), 'cup', str(number % 256), mask=mask))
+        folder.write(Reference(picture(number), 'cup', label=str(number % 256), mask=mask))
         folder.write_selected('cup' if number % 2 else 'cat')
-        folder.write(Reference(picture(number), 'cat', str(number % 256)))
+        folder.write(Reference(picture(number), 'cat', label=str(number % 256)))
         folder.remove('cat')
 
 
 folder = ReferenceFolder(path)
-folder.write(Reference(picture(1), 'cup', '1'))
+folder.write(Reference(picture(1), 'cup', label='1'))
 folder.write_selected('cup')
 left_behind = 0
 for kill in range(kills):

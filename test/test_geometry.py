@@ -23,7 +23,7 @@ from niom_ros.matching.geometry import (
     Status,
     Verdict,
 )
-from niom_ros.matching.strategies.ink import InkChecks
+from niom_ros.matching.strategies.ink_judgement import InkChecks
 
 REFERENCE = Box(0, 0, 400, 300)
 IMAGE = Box(0, 0, 640, 480)

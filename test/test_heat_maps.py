@@ -23,7 +23,7 @@ def test_between_the_cells_the_heat_is_interpolated():
     assert heat.at(points([0, 0], [7, 3])).tolist() == [0, 1]
 
 
-def test_negative_evidence_is_no_heat():
+def test_negative_evidence_is_not_heat():
     heat = HeatMap.of_grid(torch.tensor([[-5.0, 3.0]]), FRAME)
     assert heat.at(points([1.5, 1], [3.5, 1], [5.5, 1])).tolist() == pytest.approx([0, 0.5, 1])
 

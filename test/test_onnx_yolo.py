@@ -150,7 +150,7 @@ def test_boxes_last_without_objectness(save_model: SaveModel) -> None:
 
 
 @pytest.mark.parametrize('objectness', [False, True])
-def test_one_box_a_cell_needs_labels_to_tell_objectness(
+def test_one_box_per_cell_needs_labels_to_tell_objectness(
     save_model: SaveModel, tmp_path: Path, objectness: bool
 ) -> None:
     """1 x N x K with one box a cell is YOLOv8 turned around, or YOLOv6."""
@@ -215,11 +215,11 @@ def test_finished_boxes_of_yolov7(save_model: SaveModel) -> None:
     assert load(save_model(row[:0])).detect(IMAGE) == ()
 
 
-def test_a_class_beyond_the_labels_is_told(save_model: SaveModel) -> None:
+def test_a_class_beyond_the_labels_is_reported(save_model: SaveModel) -> None:
     """Finished boxes show only in use how many classes there are."""
     rows = np.array([[[58, 19, 82, 31, 0.72, 2]]], np.float32)
     detector = load(save_model(rows, names="{0: 'a', 1: 'b'}"))
-    with pytest.raises(SettingsError, match='tells of class 2, but there are 2 labels'):
+    with pytest.raises(SettingsError, match='reports class 2, but there are 2 labels'):
         detector.detect(IMAGE)
 
 
@@ -252,7 +252,7 @@ def test_raw_heads_without_anchors_are_refused(save_model: SaveModel) -> None:
         SettingsError, match=r'output0 \(1 x 2 x 8 x 12 x 8\).* raw heads.* export it with decoded'
     ):
         load(save_model(*raw_heads()))
-    with pytest.raises(SettingsError, match='does not go with its anchors'):
+    with pytest.raises(SettingsError, match='do not match its anchors'):
         load(save_model(*raw_heads(), anchors='[[1, 2, 3, 4]]', box_formula='yolov5'))
 
 
@@ -278,7 +278,7 @@ def test_labels_of_a_file_come_first(save_model: SaveModel, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     'names', ["__import__('os').getcwd()", '{1: 2', '[]', "{5: 'a'}", '(' * 999]
 )
-def test_names_that_are_none_become_numbers(save_model: SaveModel, names: str) -> None:
+def test_unusable_names_become_numbers(save_model: SaveModel, names: str) -> None:
     """Nothing in a file is executed."""
     assert load(save_model(flat(with_object(3, True)), names=names)).labels[1] == 'class 1'
 
@@ -301,21 +301,21 @@ def test_another_count_of_labels_is_refused(
         load(save_model(rows, names="{0: 'a'}"))
 
 
-def test_label_files_that_are_none(save_model: SaveModel, tmp_path: Path) -> None:
+def test_files_that_are_not_labels(save_model: SaveModel, tmp_path: Path) -> None:
     """Missing, or not text."""
     path = save_model(flat(with_object(3, True)))
     with pytest.raises(SettingsError, match='set detector_labels to a file that exists'):
         load(path, tmp_path / 'missing.txt')
     binary = tmp_path / 'binary.txt'
     binary.write_bytes(b'\xff\xfe\x80')
-    with pytest.raises(SettingsError, match='text file in UTF-8 with one label a line'):
+    with pytest.raises(SettingsError, match='text file in UTF-8 with one label per line'):
         load(path, binary)
 
 
 # What cannot be used
 
 
-def test_files_that_are_no_models(tmp_path: Path) -> None:
+def test_files_that_are_not_models(tmp_path: Path) -> None:
     """A path that does not exist, a folder, and a text."""
     with pytest.raises(SettingsError, match='set detector_path to a file that exists'):
         load(tmp_path / 'missing.onnx')
@@ -337,9 +337,9 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
         (2, CELLS, 8),
     ],
 )
-def test_models_that_are_no_yolo(save_model: SaveModel, shape: tuple[int, ...]) -> None:
+def test_models_that_are_not_a_yolo(save_model: SaveModel, shape: tuple[int, ...]) -> None:
     """The message says what the model gives, and what can be read."""
-    with pytest.raises(SettingsError, match=r'output0 \(\d+ x .*readable are YOLOs'):
+    with pytest.raises(SettingsError, match=r'output0 \(\d+ x .*supported are YOLO models'):
         load(save_model(np.zeros(shape, np.float32)))
 
 
@@ -354,9 +354,9 @@ def test_models_that_are_no_yolo(save_model: SaveModel, shape: tuple[int, ...]) 
         {'inputs': 2},
     ],
 )
-def test_inputs_that_are_no_image(save_model: SaveModel, wrong: dict[str, Any]) -> None:
+def test_inputs_that_are_not_an_image(save_model: SaveModel, wrong: dict[str, Any]) -> None:
     """The message says what the model takes, and what it should."""
-    with pytest.raises(SettingsError, match=r'it takes images .* 1 x 3 x height x width'):
+    with pytest.raises(SettingsError, match=r'its input is images .* 1 x 3 x height x width'):
         load(save_model(flat(with_object(3, True)), **wrong))
 
 
@@ -368,7 +368,7 @@ def test_boxes_that_are_not_decoded(save_model: SaveModel) -> None:
         load(save_model(rows))
 
 
-def test_rows_of_six_numbers_that_are_no_finished_boxes(save_model: SaveModel) -> None:
+def test_rows_of_six_numbers_that_are_not_finished_boxes(save_model: SaveModel) -> None:
     """Two classes of a DETR: the last number is not one of a class."""
     rows = np.full((1, 300, 6), 0.4, np.float32)
     with pytest.raises(SettingsError, match='neither boxes on grids nor finished boxes'):

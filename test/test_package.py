@@ -13,6 +13,15 @@ from niom_ros.core.installation import version
 
 TEMPLATES = 'niom_ros/benchmarks/evaluation/templates'
 
+# The keys of rosdep that are not python3- and the name on PyPI.
+ROSDEP_NAMES = {
+    'python3-kornia-pip': 'kornia',
+    'python3-opencv': 'opencv-python-headless',
+    'python3-pil': 'pillow',
+    'python3-yaml': 'pyyaml',
+}
+WITHOUT_ROSDEP_KEY = {'safetensors'}
+
 
 def tracked_files(clone):
     listed = subprocess.run(
@@ -44,6 +53,18 @@ def test_one_version_number(clone):
     assert setup.stdout.split()[-1] == expected
     newest = re.search(r'^(\d+\.\d+\.\d+) \(', (clone / 'CHANGELOG.rst').read_text(), re.M)
     assert newest.group(1) == expected
+
+
+def test_python_packages_of_rosdep_are_those_that_the_node_needs(clone):
+    package = parse_package(str(clone / 'package.xml'))
+    keys = {key.name for key in package.exec_depends if key.name.startswith('python3-')}
+    lines = (clone / 'environment/requirements.txt').read_text().splitlines()
+    needed = {line for line in lines if line and not line.startswith('#')}
+    assert {ROSDEP_NAMES.get(key, key.removeprefix('python3-')) for key in keys} == (
+        needed - WITHOUT_ROSDEP_KEY
+    )
+    (skipped,) = re.findall(r'--skip-keys "(.+)"', (clone / 'README.md').read_text())
+    assert set(skipped.split()) < keys
 
 
 def test_every_interface_is_built(clone):

@@ -117,7 +117,7 @@ def test_each_kind_of_annotation_is_left_out_alone(read):
         assert page.notes == (f'left out of page 0: {words}',)
 
 
-def test_one_pen_for_everything_is_no_obstacle(read):
+def test_one_pen_for_everything_is_not_an_obstacle(read):
     parts = [
         Line(part.points, THIN, part.closed, part.filled, part.dashes)
         if isinstance(part, Line)
@@ -283,14 +283,14 @@ def leave_out_only_texts_above(max_pieces, monkeypatch):
 
 @pytest.mark.parametrize('parts', [plate(), screws(), panel(), hatching()])
 @pytest.mark.parametrize('write', [as_pdf, as_svg])
-def test_nothing_of_an_object_alone_is_left_out(read, write, parts, monkeypatch):
+def test_nothing_of_a_bare_object_is_left_out(read, write, parts, monkeypatch):
     page = read(write(parts))
     assert page.notes == ()
     leave_out_only_texts_above(0, monkeypatch)
     assert_shows(page.image, read(write(parts)).image)
 
 
-def test_a_plate_that_fills_the_page_is_no_frame(read):
+def test_a_plate_that_fills_the_page_is_not_a_frame(read):
     texts = [Text(35 + 30 * i, 120, 'IN') for i in range(8)]
     page = read(as_pdf([*panel(), *texts]))
     assert_shows(page.image, read(as_pdf(panel())).image)
@@ -301,7 +301,7 @@ def test_a_plate_that_fills_the_page_is_no_frame(read):
     assert_shows(read(as_pdf(measured)).image, read(as_pdf(panel())).image)
 
 
-def test_a_page_of_nothing_else_is_kept(read):
+def test_a_page_of_nothing_but_annotations_is_kept(read):
     for write in (as_pdf, as_svg):
         page = read(write([Text(20, 100, 'NOTHING BUT LETTERS', 20)]))
         assert page.notes == ('page 0 would be empty without 1 text: they were kept',)
@@ -309,7 +309,7 @@ def test_a_page_of_nothing_else_is_kept(read):
     assert ink(read(as_pdf([Text(20, 100, 'NOTHING BUT LETTERS', 20)])).image).sum() > 3000
 
 
-def test_a_scan_is_told(read):
+def test_a_scan_is_reported(read):
     buffer = io.BytesIO()
     Image.fromarray(np.full((300, 400), 200, np.uint8)).save(buffer, 'PDF')
     page = read(buffer.getvalue())
@@ -317,7 +317,7 @@ def test_a_scan_is_told(read):
     assert page.image.shape == (300, 400, 3)
 
 
-def test_too_many_lines_are_told(read, monkeypatch):
+def test_too_many_lines_are_reported(read, monkeypatch):
     leave_out_only_texts_above(20, monkeypatch)
     page = read(as_pdf(blueprint()))
     assert page.notes[0] == 'left out of page 0: 11 texts'
@@ -333,7 +333,9 @@ def test_pages_are_counted_from_0(read):
     pages = pdf_file([first, second])
     assert_shows(read(pages).image, read(pdf_file([first])).image)
     assert_shows(read(pages, page=1).image, read(pdf_file([second])).image)
-    with pytest.raises(ImageError, match=r'page\.pdf: there is no page 2: it has 2 pages, from 0'):
+    with pytest.raises(
+        ImageError, match=r'page\.pdf: there is no page 2: it has 2 pages, counted from 0'
+    ):
         read(pages, page=2)
     with pytest.raises(ImageError, match='there is no page 1: an SVG file has one page'):
         read(as_svg(plate()), page=1)
@@ -380,7 +382,7 @@ def test_the_content_tells_what_a_file_is(read, coffee, tmp_path):
 
 
 def test_an_image_has_no_resolution_to_choose(read, coffee_file):
-    with pytest.raises(ImageError, match='page_dpi is for PDF and SVG: leave it 0'):
+    with pytest.raises(ImageError, match='page_dpi is for PDF and SVG: leave it at 0'):
         read_reference_picture(coffee_file, page_dpi=300.0)
     assert read_reference_picture(coffee_file).notes == ()
 
@@ -418,7 +420,7 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
     file.write_text(svg_file(f'{blur}{blurred}'))
     monkeypatch.setattr('niom_ros.images.pages.reading.DEADLINE', 1.0)
     began = time.monotonic()
-    with pytest.raises(ImageError, match=r'page\.svg: takes too long to draw: simplify it'):
+    with pytest.raises(ImageError, match=r'page\.svg: it takes too long to draw: simplify it'):
         read_reference_picture(file)
     assert time.monotonic() - began < 5.0
 
@@ -426,16 +428,16 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ('program', 'words'),
     [
-        ('import os; os.abort()', 'made the reader fail: give a picture of it instead$'),
-        ('undefined', r'made the reader fail: .* \(NameError: '),
+        ('import os; os.abort()', 'crashed the reader: give a picture of it instead$'),
+        ('undefined', r'crashed the reader: .* \(NameError: '),
         (
             'from niom_ros.images.pages import child, drawing; '
             'drawing.draw_page = lambda *_: bytearray(5 * 10**9); child.main()',
-            'takes too much memory to draw: simplify it',
+            'it takes too much memory to draw: simplify it',
         ),
     ],
 )
-def test_a_reader_that_fails_is_told(tmp_path, monkeypatch, program, words):
+def test_a_reader_that_crashes_is_reported(tmp_path, monkeypatch, program, words):
     file = tmp_path / 'page.pdf'
     file.write_bytes(as_pdf(plate()))
     monkeypatch.setattr('niom_ros.images.pages.reading.READER', ('-c', program))
@@ -557,11 +559,11 @@ def test_pictures_and_lines_count_as_often_as_they_are_drawn(read, monkeypatch):
     line = svg_file('<path id="a" d="M0 0 L200 9 L9 200" stroke="black"/>')
     twice = '<use href="#a"/><use href="#a"/></svg>'
     monkeypatch.setattr('niom_ros.images.pages.svg.MAX_PIXELS', 47)
-    monkeypatch.setattr('niom_ros.images.pages.svg.MOST_STEPS', 30)
+    monkeypatch.setattr('niom_ros.images.pages.svg.MAX_STEPS', 30)
     read(picture)
     with pytest.raises(ImageError, match='its pictures have more than'):
         read(picture.replace('</svg>', twice))
-    monkeypatch.setattr('niom_ros.images.pages.svg.MOST_STEPS', 5)
+    monkeypatch.setattr('niom_ros.images.pages.svg.MAX_STEPS', 5)
     read(line)
     with pytest.raises(ImageError, match='draws more than 5 lines'):
         read(line.replace('</svg>', twice))
@@ -570,7 +572,7 @@ def test_pictures_and_lines_count_as_often_as_they_are_drawn(read, monkeypatch):
 def test_forms_count_as_objects(read, monkeypatch):
     page = pdf_file([pdf_operators([Circle(100, 100, 50)])], in_form=True)
     read(page)
-    monkeypatch.setattr('niom_ros.images.pages.pdf.MOST_OBJECTS', 1)
+    monkeypatch.setattr('niom_ros.images.pages.pdf.MAX_OBJECTS', 1)
     with pytest.raises(ImageError, match='more than 1 objects'):
         read(page)
 
@@ -578,14 +580,14 @@ def test_forms_count_as_objects(read, monkeypatch):
 @pytest.mark.parametrize(
     'far', ['M0 0 L1e14 0', 'M10 10 h1e14 v1e14', 'M0 0 A 5 5 0 0 1 1e-200 0 L 9 1e14']
 )
-def test_what_is_drawn_far_from_the_page_is_no_obstacle(read, far):
+def test_what_is_drawn_far_from_the_page_is_not_an_obstacle(read, far):
     page = read(svg_file(svg_elements(blueprint()) + f'<path d="{far}" stroke="black"/>'))
     assert_shows(page.image, read(as_svg(plate())).image)
     assert page.notes == (ALL,)
 
 
 @pytest.mark.parametrize('error', [ZeroDivisionError('by zero'), ValueError('by zero')])
-def test_numbers_that_cannot_be_computed_with_are_told(read, monkeypatch, error):
+def test_numbers_that_cannot_be_computed_with_are_reported(read, monkeypatch, error):
     def fail(*_):
         raise error
 
@@ -613,12 +615,12 @@ def test_a_page_of_too_many_pixels_is_refused_before_it_is_drawn(read, write, mo
 
 
 def test_files_that_are_too_large_are_not_read(read, monkeypatch):
-    monkeypatch.setattr('niom_ros.images.pages.drawing.LARGEST_SVG', 1_000_000)
-    with pytest.raises(ImageError, match='2 MB, more than the limit of 1 MB'):
+    monkeypatch.setattr('niom_ros.images.pages.drawing.MAX_SVG_BYTES', 1_000_000)
+    with pytest.raises(ImageError, match='2 MB, over the limit of 1 MB'):
         read(svg_file(' ' * 2_000_000), 'page.svg')
 
 
-def test_a_file_that_is_no_page_is_told_like_any_other(read):
+def test_a_file_that_is_not_a_page_is_reported_like_any_other(read):
     with pytest.raises(ImageError, match='not an image of a known format'):
         read('no page', 'page.pdf', page_dpi=0.0)
     with pytest.raises(ImageError, match='there is no file'):
@@ -646,7 +648,7 @@ def test_a_page_in_a_folder_of_references(tmp_path, in_this_process):
 @pytest.mark.parametrize(
     ('options', 'words'),
     [
-        (['--page', '7'], 'there is no page 7: it has 1 page, from 0'),
+        (['--page', '7'], 'there is no page 7: it has 1 page, counted from 0'),
         (['--page', '-1'], 'page is negative'),
         (['--page-dpi', 'nan'], 'page_dpi is nan'),
         (['--page-dpi', '9000'], 'use at most'),

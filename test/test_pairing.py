@@ -64,14 +64,14 @@ def test_any_words_can_be_labels(embedder):
     assert result.how == 'labels: minilm'
 
 
-def test_looks_are_compared_by_their_direction(embedder):
+def test_appearances_are_compared_by_their_direction(embedder):
     reference = [seen('a', [1.0, 0, 0]), seen('b', [0, 1.0, 0])]
     image = [seen('c', [0, 0.6, 0.8]), seen('d', [0, 0, 1.0])]
     result = pair_objects(reference, image, Pairing('visual'), embedder)
     assert labels_paired(result, reference, image) == [('b', 'c')]
     assert result.pairs[0].visual_similarity == pytest.approx(0.6)
     assert math.isnan(result.pairs[0].label_similarity)
-    assert result.how == 'looks: features of the detector'
+    assert result.how == 'appearance: features of the detector'
 
 
 def test_both_is_the_mean(embedder):
@@ -97,7 +97,7 @@ def test_below_the_floor_objects_stay_alone(embedder):
     reference, image = [seen('cup')], [seen('airplane')]
     result = pair_objects(reference, image, Pairing('text'), embedder)
     assert result.pairs == ()
-    assert 'nothing more alike than the floor of 0.2' in result.how
+    assert 'no pair reaches pairing_floor (0.2)' in result.how
     assert result.decided
     paper = pair_objects(reference, image, Pairing('text', floor=-1), embedder)
     assert len(paper.pairs) == 1
@@ -120,22 +120,22 @@ def test_among_equally_similar_objects_higher_scores_win(embedder):
 
 
 @pytest.mark.parametrize(
-    ('reference', 'image', 'how'),
+    ('reference', 'image', 'description'),
     [
         ([], [seen('dog')], 'none: no object in the reference'),
         ([seen('dog')], [], 'none: no object in the image'),
-        ([seen('')], [seen('dog')], 'none: an object without label'),
+        ([seen('')], [seen('dog')], 'none: an object has no label'),
     ],
 )
-def test_what_cannot_be_paired_is_said_and_not_left_out(embedder, reference, image, how):
+def test_what_cannot_be_paired_is_said_and_not_left_out(embedder, reference, image, description):
     result = pair_objects(reference, image, Pairing('text'), embedder)
-    assert result.how.startswith(how)
+    assert result.description.startswith(description)
     assert result.pairs == () and not result.decided
 
 
 def test_no_pairing_is_a_choice(embedder):
     result = pair_objects([seen('dog')], [seen('dog')], Pairing('none'), embedder)
-    assert (result.pairs, result.how, result.decided) == ((), 'none', False)
+    assert (result.pairs, result.description, result.decided) == ((), 'none', False)
 
 
 def test_a_bad_pair_never_displaces_a_good_one():

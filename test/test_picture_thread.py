@@ -1,13 +1,14 @@
 """Pictures are drawn beside the work on frames: the newest of each topic, for those who look."""
 
-from threading import Event
+import os
+from threading import Event, get_native_id
 import time
 from types import SimpleNamespace
 
 import pytest
 
 from niom_ros.nodes.outputs import HEAT, PICTURES
-from niom_ros.nodes.picture_thread import PictureThread, Shown
+from niom_ros.nodes.picture_thread import PictureRequest, PictureThread
 
 DEBUG = '~/debug_image'
 
@@ -56,7 +57,7 @@ def pictures(outputs, faults):
 def frame(number, tracked=False):
     analysis = None if tracked else 'what the networks saw'
     answer = SimpleNamespace(analysis=analysis)
-    return Shown(answer=answer, stamp=float(number), header=number, width=100)
+    return PictureRequest(answer=answer, stamp=float(number), header=number, width=100)
 
 
 def until(condition):
@@ -123,3 +124,13 @@ def test_a_picture_that_cannot_be_drawn_is_reported_and_the_next_one_comes(
     outputs.error = None
     pictures.show(frame(2))
     until(lambda: outputs.drawn == [(DEBUG, 2)])
+
+
+def test_drawing_yields_to_matching_and_tracking(outputs, pictures):
+    priorities = []
+    outputs.publish_picture = lambda *_: priorities.append(
+        os.getpriority(os.PRIO_PROCESS, get_native_id())
+    )
+    pictures.show(frame(1))
+    until(lambda: priorities)
+    assert priorities[0] > os.getpriority(os.PRIO_PROCESS, get_native_id())

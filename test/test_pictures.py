@@ -47,6 +47,7 @@ from niom_ros.pictures.matches import (
     GAP,
     match_entries,
     overlap,
+    PictureOptions,
     scaling,
     status_banner,
     weights_banner,
@@ -107,9 +108,11 @@ def nothing_found():
     return Match.without_matches(Status.FEW_MATCHES, 'too few')
 
 
-def drawn(match, landmarks=None):
+def drawn(match, landmarks=()):
     """Return the two panels in their row, without banner and legend."""
-    picture = draw_matches(plain_reference(), grey_image(), match, landmarks=landmarks)
+    picture = draw_matches(
+        plain_reference(), grey_image(), match, PictureOptions(landmarks=landmarks)
+    )
     assert picture.shape[1] == 2 * WIDTH + GAP
     return picture[BANNER : BANNER + HEIGHT]
 
@@ -256,7 +259,9 @@ def test_a_reference_of_any_size_is_laid_over_its_place(size, max_width):
     reference.image[:] = 255
     x, y = 200 / size[0], 200 / size[1]
     match = found_at([[x, 0, 100 + (x - 1) / 2], [0, y, 50 + (y - 1) / 2], [0, 0, 1]])
-    picture = draw_overlay(reference, np.zeros((480, 640, 3), np.uint8), match, max_width)
+    picture = draw_overlay(
+        reference, np.zeros((480, 640, 3), np.uint8), match, PictureOptions(max_width)
+    )
     shrink = 640 // max_width
     banner = status_banner(max_width, match, '').shape[0]
     shown = picture[banner : banner + 480 // shrink]
@@ -358,8 +363,10 @@ def test_a_long_sentence_goes_on_in_a_second_row():
 
 def test_the_legend_shows_the_colours_of_the_scores_and_every_mark():
     plain, marked = (
-        draw_matches(plain_reference(), grey_image(), nothing_found(), landmarks=landmarks)
-        for landmarks in (None, [Mark('', math.nan, 0)])
+        draw_matches(
+            plain_reference(), grey_image(), nothing_found(), PictureOptions(landmarks=landmarks)
+        )
+        for landmarks in ((), [Mark('', math.nan, 0)])
     )
     below = plain[BANNER + HEIGHT :]
     for colour in (SCORE_COLOURS[5, 0], SCORE_COLOURS[128, 0], SCORE_COLOURS[250, 0]):
@@ -440,10 +447,11 @@ def test_pictures_of_any_image_are_neither_too_wide_nor_too_high(
     image = grey_image(width, height)
     match = found_at(np.diag([scale, scale, 1.0]))
     landmarks = [Mark('Schraube', 3, 3), Mark('x' * 256, 1e9, -1e9, inside=False)]
+    full = PictureOptions(max_width, landmarks, 'ü' * 256)
     pictures = [
-        draw_matches(reference, image, match, max_width, landmarks, 'ü' * 256),
-        draw_matches(None, image, match, max_width),
-        draw_overlay(reference, image, match, max_width, landmarks, 'ü' * 256),
+        draw_matches(reference, image, match, full),
+        draw_matches(None, image, match, PictureOptions(max_width)),
+        draw_overlay(reference, image, match, full),
         draw_semantics(reference, image, match, max_width),
     ]
     for picture in pictures:

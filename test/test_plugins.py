@@ -156,7 +156,7 @@ REFUSED = [
         ['--extractor', 'acme-import-error'],
         "extractor 'acme-import-error' cannot be used, because entry point 'acme-import-error "
         "= acme_niom.broken:PLUGIN' (niom_ros.extractors) of acme-niom 1.2 cannot be imported "
-        "(ModuleNotFoundError: No module named 'acme_network_that_nobody_has'): mend or "
+        "(ModuleNotFoundError: No module named 'acme_network_that_nobody_has'): fix or "
         'uninstall that package, or choose another extractor',
     ),
     (['--extractor', 'acme-wrong-kind'], 'is of class DetectorPlugin, not ExtractorPlugin'),
@@ -169,18 +169,26 @@ REFUSED = [
         ['--extractor', 'acme-loads-nothing', '--matcher', 'nearest'],
         'cannot be loaded (TypeError: load returned a NoneType',
     ),
+    (
+        ['--extractor', 'acme-call-error', '--matcher', 'nearest'],
+        'of acme-niom 1.2 failed (ZeroDivisionError: no light): fix or uninstall that package',
+    ),
+    (['--extra-strategies', 'acme-fails'], "of acme-niom 1.2 failed (KeyError: 'part 7')"),
     (['--extractor', 'acme-sift'], "no weights for extractor 'acme-sift': use matcher 'near"),
     (['--matcher', 'acme-closest'], "only features of extractor 'acme-sift', not of 'aliked'"),
     (
         ['--label-embedder', 'acme-letters', '--clip-path', 'a.pt'],
-        "clip_path is set, but label_embedder is 'acme-letters'",
+        "label_embedder 'acme-letters' takes no clip_path: leave it empty, or choose a label",
     ),
     (['--label-embedder', 'open_clip'], 'set clip_path'),
-    (['--detector', 'acme-middle', '--detector-path', 'a.pt'], 'detector_path is set'),
+    (
+        ['--detector', 'acme-middle', '--detector-path', 'a.pt'],
+        "'acme-middle' takes no detector_path",
+    ),
     (['--extra-strategies', 'nobody'], "unknown strategy 'nobody': use one of points, ink"),
     (
         ['--extra-strategies', 'acme-no-strategy'],
-        'cannot be loaded (TypeError: load returned a NoneType, which is no Strategy)',
+        'cannot be loaded (TypeError: load returned a NoneType, not a Strategy)',
     ),
 ]
 # All in one process, because each would import torch again.
@@ -253,11 +261,13 @@ def test_niom_plugins_lists_all_and_says_what_is_broken(with_acme):
         ('extractor', 'acme-sift'),
         ('extractor', 'acme-load-error'),
         ('extractor', 'acme-loads-nothing'),
+        ('extractor', 'acme-call-error'),
         ('matcher', 'acme-closest'),
         ('detector', 'acme-middle'),
         ('label_embedder', 'acme-letters'),
         ('strategy', 'acme-template'),
         ('strategy', 'acme-no-strategy'),
+        ('strategy', 'acme-fails'),
     }
     assert ours <= listed
     assert 'Acme, for our customers    acme-niom 1.2  sees one thing' in finished.stdout

@@ -11,9 +11,14 @@ import pytest
 
 import niom_ros
 from niom_ros import (
+    Area,
+    Box,
     CameraModel,
+    Landmark,
     Limits,
+    MarkedObject,
     Matcher,
+    Options,
     read_image,
     Reference,
     Settings,
@@ -137,9 +142,67 @@ def test_other_bad_input_is_a_user_error_too(cup, coffee, tmp_path):
         (lambda: StreamOptions(match_interval=-1), 'match_interval is -1'),
         (lambda: Limits(min_confidence=7), 'min_confidence is 7: it must be between 0 and 1'),
         (lambda: Settings(extra_strategies=('nobody',)), "unknown strategy 'nobody'"),
+        (lambda: Settings(max_keypoints='512'), "max_keypoints is '512'.*give a whole number"),
+        (lambda: Limits(min_inliers=None), 'min_inliers is None .*give a whole number'),
+        (lambda: Options(weighting='sew'), "weighting is 'sew' .*give a Weighting"),
+        (lambda: StreamOptions(Limits()), 'matching is of type Limits: give an Options'),
+        (lambda: Options(strategies=('nobody',)), "unknown strategy 'nobody'"),
+        (lambda: Stream(matcher, [prepared], Options()), 'give a StreamOptions'),
+        (lambda: matcher.match(prepared, coffee, StreamOptions()), 'give an Options'),
+        (lambda: Stream(matcher, [prepared]).follow(coffee), 'the frame is an array of uint8'),
+        (lambda: matcher.match(prepared, coffee[:0]), 'the image is empty'),
+        (lambda: read_image(None), 'the path is None'),
+        (lambda: read_image(tmp_path, page='1'), "the page is '1'"),
+        (lambda: Reference(coffee, id=None), 'id is None .*give a text'),
+        (lambda: Reference(coffee, label=5), 'label is 5 '),
+        (lambda: Reference(coffee, physical_width='0.3'), "physical_width is '0.3'"),
+        (lambda: Reference(coffee, landmarks=[('a', 1, 2)]), 'each item a Landmark'),
+        (lambda: Reference(coffee, landmarks=Landmark('a', 1, 2)), 'landmarks is .*give a list'),
+        (lambda: Landmark('a', '1', 2), "x is '1'"),
+        (lambda: Reference(coffee, region=(0, 0, 9, 9)), 'give a Box or None'),
+        (lambda: Reference(coffee, region=Box(0, 0, 9.5, 9)), 'width is 9.5'),
+        (lambda: Reference(coffee, mask=[[1]]), 'mask is .*give a NumPy array or None'),
+        (lambda: Reference(coffee, mask=np.ones(9, np.uint8)), 'give height x width'),
+        (lambda: Reference(coffee, mask=np.ones(coffee.shape[:2])), 'as uint8 or bool'),
+        (lambda: CameraModel((9, 9), np.eye(4), []), 'the matrix of a camera must be 3 x 3'),
+        (lambda: CameraModel((9, 9), np.diag([0, 0, 1]), []), 'focal lengths'),
+        (lambda: CameraModel((9, 9), np.eye(3), 'none'), 'the distortion of a camera'),
+        (lambda: CameraModel(9, np.eye(3), []), 'expected_size is 9'),
     ):
         with pytest.raises(UserError, match=words):
             use()
+
+
+def test_a_calibration_for_images_of_another_size_is_refused(cup, coffee):
+    matcher, prepared = cup
+    camera = CameraModel((640, 480), np.diag([500, 500, 1]), [])
+    with pytest.raises(UserError, match='640 x 480 images, but the camera sends 600 x 400'):
+        Stream(matcher, [prepared], camera=camera).answer(coffee)
+
+
+def test_a_calibration_may_be_given_as_lists():
+    camera = CameraModel([9, 9], [[5, 0, 4], [0, 5, 4], [0, 0, 1]], [0.1, 0, 0, 0])
+    assert camera.rays(np.array([[4.0, 4.0]])) == pytest.approx(np.zeros((1, 2)))
+    assert camera != CameraModel([9, 9], camera.matrix, camera.distortion)
+
+
+def test_region_and_mask_may_be_boolean_and_given_as_numpy_numbers(coffee):
+    left = np.int64(100)
+    mask = np.zeros(coffee.shape[:2], bool)
+    mask[:, :150] = True
+    given = Reference(
+        coffee, region=Box(left, 0, 100, 50), mask=mask, physical_width=np.float32(1)
+    )
+    assert np.count_nonzero(given.counting_mask()) == 50 * 50
+
+
+def test_an_object_of_the_reference_may_be_marked(cup, coffee):
+    matcher, _ = cup
+    marked = MarkedObject('espresso', Area(200, 50, 300, 150))
+    prepared = matcher.prepare(Reference(coffee, objects=[marked]))
+    assert [seen.label for seen in prepared.scene.objects] == ['espresso']
+    with pytest.raises(UserError, match='lies outside'):
+        Reference(coffee, objects=[MarkedObject('espresso', Area(700, 50, 800, 150))])
 
 
 def test_one_reference_may_be_given_without_a_list(cup, coffee):

@@ -34,7 +34,11 @@ class Stream:
         image = view.image if image is None else image
         tracked = Tracked(seconds, found(view.picture_to_image), revision=of)
         prior = self.recollection.prior(
-            [self.known], tracked if followed else None, seconds, image.shape, INTERVAL
+            [self.known],
+            tracked if followed else None,
+            stamp=seconds,
+            shape=image.shape,
+            detection_interval=INTERVAL,
         )
         answer = find_best(self.matcher, [self.known], image, OPTIONS, prior=prior)
         self.recollection.note(answer, seconds)

@@ -25,8 +25,8 @@ from niom_ros.matching.reference import (
     BadReference,
     Landmark,
     marked_object,
-    MOST_LANDMARKS,
-    MOST_OBJECTS,
+    MAX_LANDMARKS,
+    MAX_OBJECTS,
     Reference,
 )
 from niom_ros.references.folder import (
@@ -210,12 +210,12 @@ def test_pictures_outside_of_the_folder_are_not_removed(tmp_path):
 @pytest.mark.parametrize(
     ('text', 'words'),
     [
-        ('', 'describes no reference'),
-        ('- a', 'describes no reference'),
+        ('', 'does not describe a reference'),
+        ('- a', 'does not describe a reference'),
         ('image: [', 'is not valid YAML'),
         ('image: !!python/object/apply:os.system ["true"]', 'is not valid YAML'),
-        ('label: cup', 'names no image'),
-        ('image: [7]', 'names no image'),
+        ('label: cup', 'does not name an image'),
+        ('image: [7]', 'does not name an image'),
         ('image: missing.png', 'there is no file'),
         ('image: a.png\nsize: 3', 'has the unknown field size: use id, label'),
         ('image: a.png\nkind: sketch', "kind is 'sketch': use one of auto, photo, drawing"),
@@ -434,9 +434,9 @@ def test_the_longest_description_that_is_taken_comes_back(tmp_path):
         label=longest,
         objects=tuple(
             marked_object(f'{n:04}{longest}', place, place, place, place, (60, 40))
-            for n in range(MOST_OBJECTS)
+            for n in range(MAX_OBJECTS)
         ),
-        landmarks=tuple(Landmark(f'{n:04}{longest}', place, place) for n in range(MOST_LANDMARKS)),
+        landmarks=tuple(Landmark(f'{n:04}{longest}', place, place) for n in range(MAX_LANDMARKS)),
     )
     file = ReferenceFolder(tmp_path).write(reference)
     assert file.stat().st_size > 1_000_000
@@ -446,7 +446,7 @@ def test_the_longest_description_that_is_taken_comes_back(tmp_path):
 def test_what_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
     folder = ReferenceFolder(tmp_path)
     file = folder.write(full_reference(label='short'))
-    monkeypatch.setattr('niom_ros.references.folder.LARGEST_YAML', file.stat().st_size)
+    monkeypatch.setattr('niom_ros.references.folder.MAX_YAML_BYTES', file.stat().st_size)
     folder.write(full_reference(label='equal'))
     with pytest.raises(FolderError, match='use shorter names'):
         folder.write(full_reference(label='longer'))

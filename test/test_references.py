@@ -90,7 +90,7 @@ def library():
 
 def test_the_last_reference_set_is_looked_for_unless_it_is_only_kept(library):
     assert library.selected is None
-    assert library.why_nothing_is_sought() == 'nothing to look for: call ~/set_reference'
+    assert library.why_no_target() == 'nothing to look for: call ~/set_reference'
     first, _ = library.put(prepared(given('b')))
     assert library.selected is first
     second, _ = library.put(prepared(given('a')), select=False)
@@ -117,7 +117,7 @@ def test_after_the_selected_one_is_removed_none_is_looked_for(library):
     library.put(prepared(given('c')), select=False)
     library.remove('b')
     assert library.selected is None
-    assert library.why_nothing_is_sought() == "none is selected of 'c': call ~/select_reference"
+    assert library.why_no_target() == "none is selected of 'c': call ~/select_reference"
 
 
 def test_an_unknown_name_is_answered_with_those_there_are(library):
@@ -132,7 +132,7 @@ def test_an_unknown_name_is_answered_with_those_there_are(library):
 
 
 def test_a_full_library_takes_changes_but_no_more(library, monkeypatch):
-    monkeypatch.setattr(library_module, 'MOST_REFERENCES', 2)
+    monkeypatch.setattr(library_module, 'MAX_REFERENCES', 2)
     library.put(prepared(given('a')))
     library.put(prepared(given('b')))
     with pytest.raises(BadReference, match='remove one first'):
@@ -142,7 +142,7 @@ def test_a_full_library_takes_changes_but_no_more(library, monkeypatch):
 
 def test_references_have_so_many_pixels_together_at_most(library, monkeypatch):
     pixels = PICTURE.shape[0] * PICTURE.shape[1]
-    monkeypatch.setattr(library_module, 'MOST_PIXELS', 2 * pixels)
+    monkeypatch.setattr(library_module, 'MAX_TOTAL_PIXELS', 2 * pixels)
     library.put(prepared(given('a')))
     library.put(prepared(given('b')))
     with pytest.raises(BadReference, match='scale it down, or remove another'):

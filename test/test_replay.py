@@ -487,7 +487,7 @@ def test_a_bag_that_unpacks_to_too_much_is_damaged(
 ):
     messages = camera_messages(small_scene, views[:2])
     bag = write_bag(tmp_path / 'run', messages, storage, compression)
-    monkeypatch.setattr(decompression, 'MOST_UNPACKED', 320 * 240 * 3 - 1)
+    monkeypatch.setattr(decompression, 'MAX_UNPACKED', 320 * 240 * 3 - 1)
     with open_bag(bag) as opened:
         assert list(opened.images('/camera/image')) == []
         assert 'is damaged (it unpacks to more than the 230399 bytes' in opened.damage
@@ -501,7 +501,7 @@ def test_a_bag_that_does_not_fit_on_the_disk_is_refused_and_leaves_nothing_there
     unpacking = tmp_path / 'unpacking'
     unpacking.mkdir()
     monkeypatch.setattr(tempfile, 'tempdir', str(unpacking))
-    monkeypatch.setattr(decompression, 'MOST_OF_DISK', 1e-9)
+    monkeypatch.setattr(decompression, 'MAX_DISK_SHARE', 1e-9)
     with pytest.raises(UserError, match=r'MB that are free in .*unpacking: set TMPDIR'):
         frames_of(bag)
     assert not list(unpacking.iterdir())

@@ -81,14 +81,14 @@ def test_a_path_that_climbs_is_refused(folder, name):
         content(f'{folder}/{name}', folder)
 
 
-def test_outside_it_is_not_told_whether_a_file_exists(folder):
+def test_outside_nobody_learns_whether_a_file_exists(folder):
     names = ('secret/a.txt', 'secret/nothing.txt', 'nowhere/a.txt', 'allowed-too/a.txt')
     said = answers([folder.parent / name for name in names], folder)
     assert len(said) == 1
     assert str(folder) in said.pop()
 
 
-def test_behind_a_link_it_is_not_told_either(folder):
+def test_behind_a_link_nobody_learns_it_either(folder):
     secret = folder.parent / 'secret'
     (secret / 'loop').symlink_to('loop')
     (folder / 'out').symlink_to(secret)
@@ -105,7 +105,7 @@ def test_behind_a_link_it_is_not_told_either(folder):
         content(folder / 'sub/nothing.txt', folder)
 
 
-def test_it_is_not_told_which_users_there_are(folder, monkeypatch):
+def test_nobody_learns_which_users_exist(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert len(answers(['~root/a.txt', '~nobody-of-this-name/a.txt'], folder)) == 1
     assert len(answers(['~root/../a.txt', '~nobody-of-this-name/../a.txt'], folder)) == 1
@@ -135,7 +135,7 @@ def test_without_folders_no_file_is_taken(folder, names):
 
 
 @pytest.mark.parametrize('home', ['/', '//', '', '/tmp/..', '/proc/self/root', '~'])
-def test_a_home_that_is_the_whole_disk_is_no_folder_for_files(folder, monkeypatch, home):
+def test_a_home_that_is_the_whole_disk_is_not_a_folder_for_files(folder, monkeypatch, home):
     monkeypatch.setenv('HOME', home)
     with pytest.raises(FileForbidden, match=r'takes no files .*left out.*: send the picture'):
         content(folder / 'sub/a.txt', '~')
@@ -146,7 +146,7 @@ def test_a_home_that_is_the_whole_disk_is_no_folder_for_files(folder, monkeypatc
     assert content(folder / 'sub/a.txt', '/') == b'inside'  # if somebody wants that
 
 
-def test_a_home_that_nobody_knows_is_no_folder_for_files(folder):
+def test_a_home_that_nobody_knows_is_not_a_folder_for_files(folder):
     with pytest.raises(FileForbidden, match=r'takes no files .*~nobody-of-this-name.*left out'):
         content(folder / 'sub/a.txt', '~nobody-of-this-name')
 
@@ -165,8 +165,8 @@ def test_pipes_and_devices_are_not_opened(folder, monkeypatch):
 
 def test_a_file_that_is_too_large_is_not_read(folder):
     with (folder / 'sub/a.txt').open('wb') as file:
-        file.truncate(named_files.LARGEST_FILE + 1)
-    with pytest.raises(FileRefused, match='more than the limit of 500 MB'):
+        file.truncate(named_files.MAX_FILE_BYTES + 1)
+    with pytest.raises(FileRefused, match='over the limit of 500 MB'):
         content(folder / 'sub/a.txt', folder)
 
 
@@ -397,7 +397,7 @@ def growing_gif(*sides):
     [((1, 8000, 1), '8000 x 8000 pixels'), ((1, *[1000] * 9), 'too far into an animation')],
 )
 def test_an_animation_that_grows_is_refused_before_it_is_decoded(sides, words, monkeypatch):
-    monkeypatch.setattr(images, 'MOST_ANIMATED_PIXELS', 7 * 10**6)
+    monkeypatch.setattr(images, 'MAX_ANIMATED_PIXELS', 7 * 10**6)
     data = growing_gif(*sides)
     with Image.open(io.BytesIO(data)) as image:
         assert image.size == (1, 1)
@@ -423,6 +423,6 @@ def test_a_page_without_end_is_not_looked_for(suffix, tmp_path):
 
 
 def test_more_bytes_than_a_picture_needs_are_refused(monkeypatch):
-    monkeypatch.setattr(images, 'LARGEST_FILE', 1000)
-    with pytest.raises(ImageError, match='more than the limit'):
+    monkeypatch.setattr(images, 'MAX_FILE_BYTES', 1000)
+    with pytest.raises(ImageError, match='over the limit'):
         images.decode_image(bytes(1001))

@@ -49,7 +49,7 @@ def test_marked_objects_count_most(reader, coffee):
     assert at(scene, [250.0, 100.0], [310.0, 100.0]) == [1, 0]
 
 
-def test_a_photo_is_told_by_the_detector(reader, coffee):
+def test_the_detector_knows_the_objects_of_a_photo(reader, coffee):
     scene = reader.read_reference(coffee, Hints(), None)
     assert scene.source.startswith('yolov4-tiny: cup')
     assert scene.objects[0].label == 'cup'
@@ -67,13 +67,13 @@ def test_a_label_chooses_among_what_the_detector_sees(reader, coffee):
     assert at(unknown, [0.0, 0.0], [599.0, 399.0]) == [1, 1]
 
 
-def test_a_drawing_is_told_by_its_ink(reader):
+def test_the_ink_of_a_drawing_is_its_object(reader):
     scene = reader.read_reference(drawing(), Hints('wheel', drawing=True), None)
     assert scene.source == 'hull of the ink: wheel'
     assert at(scene, [150.0, 160.0], [100.0, 160.0], [20.0, 20.0], [300.0, 160.0]) == [1, 1, 0, 0]
 
 
-def test_a_mask_tells_when_nothing_else_does(reader):
+def test_a_mask_is_used_when_nothing_else_is_known(reader):
     mask = np.zeros((200, 200), np.uint8)
     mask[50:100, 60:90] = 1
     grey = np.full((200, 200, 3), 120, np.uint8)
@@ -97,7 +97,7 @@ def test_what_is_masked_is_not_detected(reader, coffee):
     assert 'cup' not in scene.source
 
 
-def test_nothing_seen_is_said(reader, embedder):
+def test_that_nothing_was_seen_is_said(reader, embedder):
     grey = np.full((200, 200, 3), 120, np.uint8)
     scene = reader.read_image(grey)
     assert (scene.objects, scene.source) == ((), 'none: yolov4-tiny saw nothing')

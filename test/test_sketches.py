@@ -150,7 +150,7 @@ def noise(mean: float, deviation: float, width: int = 640, height: int = 480) ->
 def test_what_shows_nothing_holds_no_drawing(
     matcher: Matcher, holes: np.ndarray, image: np.ndarray
 ) -> None:
-    """The border of an image is no edge, nor is grain, however little else there is."""
+    """The border of an image is not an edge, nor is grain, however little else there is."""
     verdict = matcher.match(matcher.prepare(holes), image, INK).verdict
     assert verdict.status is not Status.OK
     assert verdict.confidence < 0.5
@@ -377,7 +377,7 @@ def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(matcher: Mat
     labelled = matcher.prepare(Reference(sketch, label='cat'), fewest_keypoints=0)
     match = matcher.match(labelled, example_photo('brick'))
     assert match.approach in (BY_POINTS, BY_INK)
-    assert match.paired.how.startswith('none: no object in the image')
+    assert match.paired.description.startswith('none: no object in the image')
 
 
 def test_a_rectangle_is_moved_onto_another() -> None:

@@ -1,5 +1,6 @@
 """`niom bench`: what it measures, on a clock that the tests turn and once for real."""
 
+from dataclasses import replace
 import json
 import os
 import time
@@ -9,16 +10,18 @@ import pytest
 import torch
 
 from niom_ros.benchmarks.speed import command
+from niom_ros.benchmarks.speed.alike import measure_alike
 from niom_ros.benchmarks.speed.command import as_json, Plan, QUICK
 from niom_ros.benchmarks.speed.comparison import compare, frame_seconds
 from niom_ros.benchmarks.speed.counting import calls_of
 from niom_ros.benchmarks.speed.drawing import measure_drawing
-from niom_ros.benchmarks.speed.findings import Findings, KEYS, milliseconds, Table
+from niom_ros.benchmarks.speed.findings import Findings, KEYS, milliseconds, TextTable
 from niom_ros.benchmarks.speed.growth import by_keypoints, by_objects, by_references, eight_photos
 from niom_ros.benchmarks.speed.machine import machine, why_not_idle
 from niom_ros.benchmarks.speed.matcher_speedup import agreement
 from niom_ros.benchmarks.speed.node import cpu_seconds, measure_node, peak_memory
 from niom_ros.benchmarks.speed.peers import PEERS
+from niom_ros.benchmarks.speed.setup import BenchSetup
 from niom_ros.benchmarks.speed.timing import interleaved, Lap, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, OF_REFERENCE
 from niom_ros.cli.main import BENCH_PARTS, main
@@ -32,8 +35,9 @@ FEW = Settings(device='cpu', max_keypoints=192, max_image_side=320)
 
 
 @pytest.fixture(scope='module')
-def small_pipeline():
-    return Matcher(FEW)
+def bench_setup():
+    store = ModelStore()
+    return BenchSetup(Matcher(FEW, store), FEW, store, rounds=1)
 
 
 class Clock:
@@ -113,7 +117,7 @@ def test_findings_are_joined_and_the_first_has_the_say():
 
 
 def test_columns_of_a_table_are_below_each_other():
-    table = Table('Title', ('a', 'long name'), [('value', '1'), ('x', '22')])
+    table = TextTable('Title', ('a', 'long name'), [('value', '1'), ('x', '22')])
     assert str(table) == 'Title\n  a      long name\n  value  1\n  x      22'
 
 
@@ -169,8 +173,8 @@ def test_the_processors_and_the_memory_of_a_process_are_known():
 # For real, but small
 
 
-def test_everything_that_finds_the_photo_is_compared(small_pipeline):
-    found = compare(small_pipeline, FEW, ModelStore(), [SMALL], 1)
+def test_everything_that_finds_the_photo_is_compared(bench_setup):
+    found = compare(bench_setup, [SMALL])
     values = found.values
     assert not found.left_out
     assert {'sew_overhead', 'pair_over_stream', 'matcher_speedup'} <= set(values)
@@ -200,24 +204,28 @@ def test_everything_that_finds_the_photo_is_compared(small_pipeline):
     json.dumps(values)
 
 
-def test_a_drawing_is_measured_in_its_first_frame_and_in_the_next(small_pipeline):
-    values = measure_drawing(small_pipeline, SMALL, 1).values['drawing']['320x240']
+def test_a_drawing_is_measured_in_its_first_frame_and_in_the_next(bench_setup):
+    values = measure_drawing(bench_setup, SMALL).values['drawing']['320x240']
     assert {'edges', 'trace', 'whole'} <= set(values['first_frame']['stages'])
     assert {'edges', 'trace', 'whole'} <= set(values['next_frame']['stages'])
 
 
-def test_growth_is_measured_for_each_number(small_pipeline):
-    def quiet(_):
-        pass
+def test_alike_objects_are_measured_beside_full_matches(bench_setup):
+    found = measure_alike(replace(bench_setup, rounds=2), SMALL)
+    values = found.values['alike']['320x240']
+    assert found.values['alike_over_full'] == values['alike_over_full']['median'] > 0
+    assert values['alike_over_full']['count'] == 2
+    assert 'alike / full match' in str(found.tables[0])
 
-    store = ModelStore()
-    keypoints = by_keypoints(FEW, store, SMALL, 1, quiet, (64, 128)).values['growth']
+
+def test_growth_is_measured_for_each_number(bench_setup):
+    keypoints = by_keypoints(bench_setup, SMALL, (64, 128)).values['growth']
     assert keypoints['keypoints']['64']['keypoints_of_image']['median'] == 64
     assert set(keypoints['keypoints']) == {'64', '128'}
-    references = by_references(small_pipeline, SMALL, 1, quiet, (1, 2)).values['growth']
+    references = by_references(bench_setup, SMALL, (1, 2)).values['growth']
     assert [entry['count'] for entry in references['references'].values()] == [1, 2]
     grids = {1: (1, 1), 2: (2, 1)}
-    objects = by_objects(small_pipeline, FEW, store, SMALL, 1, quiet, grids).values['growth']
+    objects = by_objects(bench_setup, SMALL, grids).values['growth']
     assert set(objects) == {'objects', 'objects_by_gradients'}
     for entries in objects.values():
         assert list(entries) == ['1 cups', '2 cups']
@@ -235,8 +243,8 @@ def test_views_move_and_have_the_size(scene):
     assert not np.allclose(first.picture_to_image, second.picture_to_image)
 
 
-def test_the_node_is_measured_beside_the_library(small_pipeline):
-    found = measure_node(small_pipeline, FEW, SMALL, 2, 1.0)
+def test_the_node_is_measured_beside_the_library(bench_setup):
+    found = measure_node(replace(bench_setup, rounds=2), SMALL, 1.0)
     node = found.values['node']['320x240']
     assert found.values['node_overhead'] == node['node_overhead']['median']
     assert node['node_overhead']['count'] == 2
@@ -250,6 +258,10 @@ def test_the_node_is_measured_beside_the_library(small_pipeline):
         assert node[kind]['cpu_seconds_per_result'] > 0
     assert node['only_matching']['tracked_share'] == 0 < node['tracking']['tracked_share']
     assert node['peak_memory_megabytes'] > 100
+    # A wide bound: once, the track had to wait until three pictures were drawn.
+    assert node['lock_on_with_pictures']['count'] == 2
+    assert 0.1 < found.values['lock_on_with_pictures'] < 10
+    assert all(0.01 < lock['median'] < 60 for lock in node['lock_on_seconds'].values())
     assert 'node / library' in str(found.tables[0])
 
 
@@ -259,9 +271,9 @@ def test_the_node_is_measured_beside_the_library(small_pipeline):
 def test_the_command_prints_and_writes_after_each_part(tmp_path, capsys, monkeypatch):
     asked = []
 
-    def parts(matcher, settings, store, plan, progress):
+    def parts(bench_setup, plan):
         asked.append(plan)
-        table = Table('Ratios', ('ratio', 'value'), [('sew_overhead', '1.05')])
+        table = TextTable('Ratios', ('ratio', 'value'), [('sew_overhead', '1.05')])
         return [
             lambda: Findings({'sew_overhead': 1.05}, (table,)),
             lambda: Findings(left_out={'node_overhead': 'no ROS here'}),
@@ -305,12 +317,9 @@ def test_mistakes_are_one_clear_line(arguments, words, capsys, tmp_path, monkeyp
     assert len(error.splitlines()) == 1
 
 
-def test_the_parts_of_the_command_line_are_those_of_the_plan(small_pipeline):
-    def quiet(_):
-        pass
-
-    store, every = ModelStore(), Plan(sizes=(SMALL,))
-    assert len(command.parts(small_pipeline, FEW, store, every, quiet)) == len(BENCH_PARTS)
+def test_the_parts_of_the_command_line_are_those_of_the_plan(bench_setup):
+    every = Plan(sizes=(SMALL,))
+    assert len(command.parts(bench_setup, every)) == len(BENCH_PARTS)
     for part in BENCH_PARTS:
         plan = Plan(sizes=(SMALL,), parts=(part,))
-        assert len(command.parts(small_pipeline, FEW, store, plan, quiet)) == 1
+        assert len(command.parts(bench_setup, plan)) == 1

@@ -21,7 +21,7 @@ from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.prior import Prior
-from niom_ros.matching.strategies.ink import InkChecks
+from niom_ros.matching.strategies.ink_judgement import InkChecks
 from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.pairing import PairedObjects
@@ -51,7 +51,6 @@ class Tiny:
     name: ClassVar[str] = 'tiny'
     rank: ClassVar[int] = 400
     by_keypoints: ClassVar[bool] = False
-    calibration = None
     applies = True
     answer: Match | None = None
     always_replaces = False
@@ -151,6 +150,23 @@ def test_ranks_and_what_applies_decide_on_the_order(
     assert matcher.approaches(cup, Options(), prior) == last[:2]
     monkeypatch.setattr(Tiny, 'rank', 50)
     assert Matcher(SETTINGS).approaches(cup, Options())[0] == Approach('tiny')
+
+
+def test_options_may_leave_strategies_out(
+    matcher: Matcher, tiny: Tiny, cup: PreparedReference
+) -> None:
+    only = Options(strategies=('points',))
+    assert matcher.approaches(cup, only) == [BY_POINTS, BY_WEIGHTED_POINTS]
+    assert matcher.approaches(cup, Options(strategies=())) == []
+
+
+def test_the_time_of_a_match_depends_on_keypoints_if_nothing_else_took_part(
+    matcher: Matcher, tiny: Tiny, cup: PreparedReference, elsewhere: np.ndarray
+) -> None:
+    tiny.answer = None
+    assert matcher.match(cup, elsewhere).by_keypoints
+    tiny.answer = refused(0.0)
+    assert not matcher.match(cup, elsewhere).by_keypoints
 
 
 def test_a_prior_reaches_only_its_own_reference_and_approach(

@@ -12,6 +12,7 @@ from niom_ros.core.settings import Limits, Options, StreamOptions
 from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 from niom_ros.stream.answers import no_answer
+from niom_ros.stream.recollection import Recollection
 from niom_ros.stream.stream import Frame, MatchDeadline, RefusedFrame, Stream
 from niom_ros.tracking.tracker import Tracker
 
@@ -169,7 +170,7 @@ def test_a_track_ends_when_something_else_is_asked(film, change):
     film.options = replace(film.options, **change)
     answer = film.stream.follow(film.frame())
     assert not answer.found
-    assert answer.message == 'no longer tracked: it is looked for again'
+    assert answer.message == 'the track was lost: searching again'
     assert film.stream.wants_match
 
 
@@ -294,7 +295,7 @@ def test_a_track_that_cannot_begin_is_reported_and_costs_no_answer(film):
     film.stream = film.new_stream(tracker=Broken())
     film.lock()
     (fault,) = film.faults
-    assert fault.startswith('it cannot be tracked: out of memory')
+    assert fault.startswith('tracking could not start: out of memory')
 
 
 def test_a_match_that_does_not_end_is_told_instead_of_a_track_that_nobody_confirms(film):
@@ -337,10 +338,79 @@ def test_a_slow_match_gets_fewer_keypoints_the_next_time():
         frame = film.frame()
         film.stream.follow(frame)
         film.stream.match(frame)
-    first, second = (analysis.most_keypoints for analysis in film.matcher.analyses)
+    first, second = (analysis.max_keypoints for analysis in film.matcher.analyses)
     assert first is None
     assert second == 576  # 0.6 of 1024, the largest cut, in steps of 64
     assert film.stream.keypoints(0.5) < second
+
+
+class WatchedRecollection(Recollection):
+    """Remembers what it was asked and told."""
+
+    def __init__(self):
+        super().__init__()
+        self.tracked, self.noted = [], []
+
+    def prior(self, references, tracked, **rest):
+        self.tracked.append(tracked)
+        return super().prior(references, tracked, **rest)
+
+    def note(self, answer, stamp):
+        self.noted.append(stamp)
+        super().note(answer, stamp)
+
+
+def test_a_match_starts_where_its_frame_was_tracked_to_however_many_frames_have_come_since():
+    film = Film(match_interval=0.1)
+    recollection = WatchedRecollection()
+    film.stream = film.new_stream(recollection=recollection)
+    film.lock()
+    tracked = film.frame()
+    assert film.stream.follow(tracked).found
+    empty = np.full((240, 320, 3), 128, np.uint8)
+    for _ in range(40):  # in each, it is lost, so each should be matched
+        film.stream.follow(film.frame(empty))
+        assert film.stream.wants_match
+    film.stream.match(tracked)
+    nothing, where = recollection.tracked
+    assert nothing is None
+    assert where.found and where.verdict.reference_to_image is not None
+
+
+def test_a_match_of_before_time_went_back_is_answered_and_forgotten(film):
+    recollection = WatchedRecollection()
+    film.stream = film.new_stream(recollection=recollection)
+    old = film.frame()
+    film.stream.follow(old)
+    answer_of = film.matcher.view_of
+
+    def interrupted(image):
+        """The film starts again while the match runs."""
+        film.matcher.view_of = answer_of
+        film.now = 0.0
+        film.stream.follow(film.frame())
+        return answer_of(image)
+
+    film.matcher.view_of = interrupted
+    film.now = 5.0
+    late = film.frame()
+    film.stream.follow(late)
+    assert film.stream.match(late).found
+    assert recollection.noted == []
+    assert film.stream.follow(film.frame()) is None  # no track from the frame of before
+
+
+def test_a_match_whose_time_does_not_depend_on_keypoints_teaches_the_budget_nothing():
+    film = Film(tracking=False, max_latency=0.5)
+    match_all = film.matcher.match_all
+
+    def by_ink(*arguments):
+        film.now += 1.0
+        return [replace(match, by_keypoints=False) for match in match_all(*arguments)]
+
+    film.matcher.match_all = by_ink
+    film.stream.match(film.frame())
+    assert film.stream.keypoints(0.5) is None
 
 
 def test_one_thread_alone_gets_an_answer_to_every_image(film):

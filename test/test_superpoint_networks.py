@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
-from niom_ros.networks.superglue import mutual_matches, optimal_transport, SuperGlue
+from niom_ros.networks.superglue import ImageSide, mutual_matches, optimal_transport, SuperGlue
 from niom_ros.networks.superpoint import (
     as_grey,
     NMS_RADIUS,
@@ -175,7 +175,8 @@ def test_descriptors_between_cells_are_mixed():
 @pytest.mark.parametrize('count0, count1', [(40, 60), (60, 40), (1, 5), (1, 1)])
 def test_assignment_has_the_sums_of_optimal_transport(superglue, count0, count1):
     assignment = superglue(
-        *features(count0, SIZE0, 1), SIZE0, *features(count1, SIZE1, 2), SIZE1
+        ImageSide(*features(count0, SIZE0, 1), SIZE0),
+        ImageSide(*features(count1, SIZE1, 2), SIZE1),
     ).exp()
     assert assignment.shape == (count0 + 1, count1 + 1)
     row_sums, column_sums = torch.ones(count0 + 1), torch.ones(count1 + 1)
@@ -209,7 +210,10 @@ def test_half_precision_is_left_for_sinkhorn():
 
 @pytest.mark.parametrize('count0, count1', [(0, 7), (7, 0), (0, 0)])
 def test_nothing_matches_an_image_without_keypoints(superglue, count0, count1):
-    assignment = superglue(*features(count0, SIZE0, 1), SIZE0, *features(count1, SIZE1, 2), SIZE1)
+    assignment = superglue(
+        ImageSide(*features(count0, SIZE0, 1), SIZE0),
+        ImageSide(*features(count1, SIZE1, 2), SIZE1),
+    )
     assert assignment.shape == (count0 + 1, count1 + 1)
     assert assignment.exp()[:-1].sum(dim=1).equal(torch.ones(count0))
     assert assignment.exp()[:, :-1].sum(dim=0).equal(torch.ones(count1))
@@ -221,12 +225,13 @@ def test_nothing_matches_an_image_without_keypoints(superglue, count0, count1):
 
 def test_the_order_of_keypoints_does_not_matter(superglue):
     first, second = features(30, SIZE0, 1), features(20, SIZE1, 2)
-    assignment = superglue(*first, SIZE0, *second, SIZE1)
+    assignment = superglue(ImageSide(*first, SIZE0), ImageSide(*second, SIZE1))
     random = torch.Generator().manual_seed(3)
     order0 = torch.randperm(30, generator=random)
     order1 = torch.randperm(20, generator=random)
     shuffled = superglue(
-        *(values[order0] for values in first), SIZE0, *(values[order1] for values in second), SIZE1
+        ImageSide(*(values[order0] for values in first), SIZE0),
+        ImageSide(*(values[order1] for values in second), SIZE1),
     )
     with_bin0, with_bin1 = torch.cat([order0, order0.new_tensor([30])]), [*order1.tolist(), 20]
     expected = assignment[with_bin0][:, with_bin1]
@@ -235,8 +240,8 @@ def test_the_order_of_keypoints_does_not_matter(superglue):
 
 def test_the_order_of_images_does_not_matter(superglue):
     first, second = features(30, SIZE0, 1), features(20, SIZE1, 2)
-    there = superglue(*first, SIZE0, *second, SIZE1)
-    back = superglue(*second, SIZE1, *first, SIZE0)
+    there = superglue(ImageSide(*first, SIZE0), ImageSide(*second, SIZE1))
+    back = superglue(ImageSide(*second, SIZE1), ImageSide(*first, SIZE0))
     torch.testing.assert_close(there.exp(), back.T.exp(), atol=1e-3, rtol=1e-3)
 
 
@@ -251,8 +256,10 @@ def test_positions_are_relative_to_the_longer_side(superglue):
 def test_weights_on_descriptors_have_an_effect(superglue):
     keypoints, scores, descriptors = features(30, SIZE0, 1)
     other = features(20, SIZE1, 2)
-    plain = superglue(keypoints, scores, descriptors, SIZE0, *other, SIZE1)
-    weighted = superglue(keypoints, scores, 0.3 * descriptors, SIZE0, *other, SIZE1)
+    plain = superglue(ImageSide(keypoints, scores, descriptors, SIZE0), ImageSide(*other, SIZE1))
+    weighted = superglue(
+        ImageSide(keypoints, scores, 0.3 * descriptors, SIZE0), ImageSide(*other, SIZE1)
+    )
     assert not torch.allclose(plain, weighted, atol=1e-3)
 
 
@@ -318,7 +325,9 @@ def test_superpoint_computes_what_the_published_one_does():
 
 def test_superglue_computes_what_the_published_one_does():
     model = with_known_weights(SuperGlue().double())
-    assignment = model(*known_features(6, 1.3), (90, 80), *known_features(5, 1.7), (80, 100))
+    assignment = model(
+        ImageSide(*known_features(6, 1.3), (90, 80)), ImageSide(*known_features(5, 1.7), (80, 100))
+    )
     expected = torch.tensor([-2.01496, -1.83553, -1.71584, -1.68870, -1.77617, -1.73175, 1.60870])
     torch.testing.assert_close(assignment[:, -1].float(), expected, atol=1e-4, rtol=0)
     expected = torch.tensor([-7.12852, -7.21869, -7.33965, -7.08642, -7.31540, 1.60870])
@@ -328,9 +337,8 @@ def test_superglue_computes_what_the_published_one_does():
 def test_networks_run_in_half_precision(superglue):
     with torch.autocast('cpu', torch.float16):
         keypoints, scores, descriptors = superpoint(30)(noise(32, 40))
-        assignment = superglue(
-            keypoints, scores, descriptors, (40, 32), keypoints, scores, descriptors, (40, 32)
-        )
+        side = ImageSide(keypoints, scores, descriptors, (40, 32))
+        assignment = superglue(side, side)
     assert keypoints.dtype == scores.dtype == descriptors.dtype == torch.float32
     assert spacing(keypoints) > NMS_RADIUS
     assert assignment.dtype == torch.float32
@@ -340,7 +348,9 @@ def test_networks_run_in_half_precision(superglue):
 def test_networks_run_in_double_precision():
     torch.manual_seed(0)
     found = superpoint(50).double()(noise(64, 80).double())
-    assignment = SuperGlue().eval().double()(*found, (80, 64), *found, (80, 64))
+    assignment = (
+        SuperGlue().eval().double()(ImageSide(*found, (80, 64)), ImageSide(*found, (80, 64)))
+    )
     assert {values.dtype for values in (*found, assignment)} == {torch.float64}
 
 
@@ -372,6 +382,6 @@ def test_superglue_stays_on_the_device_of_its_input():
             )
             for count in (30, 20)
         )
-        assignment = model(*first, SIZE0, *second, SIZE1)
+        assignment = model(ImageSide(*first, SIZE0), ImageSide(*second, SIZE1))
         assert assignment.shape == (31, 21)
         assert assignment.device.type == 'cuda'

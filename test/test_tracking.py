@@ -250,7 +250,7 @@ def test_an_outline_may_move_fast_but_not_change_at_once():
     outline = COFFEE.corners()
     larger = 1.5 * (outline - outline.mean(axis=0)) + outline.mean(axis=0)
     assert why_too_sudden(outline, outline + 200, 0.03) == ''
-    assert 'all at once' in why_too_sudden(outline, larger, 0.03)
+    assert 'too suddenly' in why_too_sudden(outline, larger, 0.03)
     assert why_too_sudden(outline, larger, 0.3) == ''  # ten frames were missing
 
 
@@ -398,7 +398,7 @@ def test_points_that_agree_in_a_picture_that_looks_different_are_not_believed(vi
     monkeypatch.setattr(Appearance, 'share_alike', lambda *_: 0.25)
     answer = tracker.follow(views[2].image, 2 / RATE)
     assert_lost(answer)
-    assert 'only 25% of the reference still look as in the full match' in answer.verdict.message
+    assert 'only 25% of the reference still looks as in the full match' in answer.verdict.message
 
 
 def test_only_the_part_that_the_full_match_saw_is_followed(views):
@@ -595,9 +595,9 @@ def test_a_new_beginning_forgets_what_was_before(views, change):
     assert tracker.follow(views[1].image, 1 / RATE).found
     image, frame, reason = views[2].image, 2, 'another picture is sought'
     if change == 'time':
-        frame, reason = 0, 'their time went back'
+        frame, reason = 0, 'the stamps went back'
     elif change == 'size':
-        image, reason = cv2.resize(image, (320, 240)), 'another size'
+        image, reason = cv2.resize(image, (320, 240)), 'size changed'
     else:
         tracker.forget(reason)
     answer = tracker.follow(image, frame / RATE)

@@ -177,8 +177,8 @@ def test_the_file_itself_is_loaded_and_nothing_downloaded(
         ('yolov8n-pose', "is a model for 'pose'"),
         ('yolo11n-obb', "is a model for 'obb'"),
         ('yolov8n-cls', "is a model for 'classify'"),
-        ('yolov8s-world', 'has a head of kind WorldDetect'),
-        ('rtdetr-l', 'has a head of kind RTDETRDecoder'),
+        ('yolov8s-world', 'has an unsupported head, WorldDetect'),
+        ('rtdetr-l', 'has an unsupported head, RTDETRDecoder'),
     ],
 )
 def test_models_without_class_scores_on_grids(
@@ -211,7 +211,7 @@ class Harmful:
         return Path.touch, (self._mark,)
 
 
-def test_files_that_are_no_models(ultralytics: Any, tmp_path: Path) -> None:
+def test_files_that_are_not_models(ultralytics: Any, tmp_path: Path) -> None:
     """Text, tensors without a network, and code."""
     path, mark = tmp_path / 'model.pt', tmp_path / 'mark'
     path.write_text('no model')

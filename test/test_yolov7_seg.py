@@ -225,5 +225,5 @@ def test_weights_that_are_missing_are_noticed():
 
 def test_a_layer_of_unknown_kind_is_refused():
     plan = {**SMALL_PLAN, 'backbone': [[-1, 1, 'RepConv', [4, 3, 1]]]}
-    with pytest.raises(ValueError, match='RepConv is not known'):
+    with pytest.raises(ValueError, match='unknown layer type RepConv'):
         YoloV7(plan)

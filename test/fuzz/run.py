@@ -4,8 +4,8 @@
     python test/fuzz/run.py --inputs 200      # the short form: random damage to the seeds
 
 Each target runs in a process of its own. An input may be refused with a UserError; any other
-exception, or more than MOST_MEMORY, is a failure. The input that failed is written to --failures.
-The long form of all targets fails as well if it tries fewer than LEAST_INPUTS.
+exception, or more than MAX_MEMORY, is a failure. The input that failed is written to --failures.
+The long form of all targets fails as well if it tries fewer than MIN_INPUTS.
 """
 
 import argparse
@@ -36,9 +36,9 @@ WATCHED = {
     'svg_pages': ['niom_ros.images.pages'],
     'pdf_pages': [],
 }
-LEAST_INPUTS = 100_000  # of all targets together, in the long form
-MOST_MEMORY = 2000  # MB of a whole process, libraries and networks' runtime included
-LONGEST_INPUT = 20_000  # bytes
+MIN_INPUTS = 100_000  # of all targets together, in the long form
+MAX_MEMORY = 2000  # MB of a whole process, libraries and networks' runtime included
+MAX_INPUT_BYTES = 20_000  # bytes
 HERE = Path(__file__).resolve().parent
 
 
@@ -69,9 +69,9 @@ def main() -> int:
         fine, count = run_target(target, arguments, arguments.seconds // len(targets))
         failed |= not fine
         total += count
-    if not arguments.inputs and not arguments.targets and total < LEAST_INPUTS:
+    if not arguments.inputs and not arguments.targets and total < MIN_INPUTS:
         print(
-            f'FAILED: {total} inputs in all, and {LEAST_INPUTS} are wanted: give it more time, '
+            f'FAILED: {total} inputs in all, and {MIN_INPUTS} are wanted: give it more time, '
             f"make fuzz ARGS='--seconds {2 * arguments.seconds}', or a machine that is less busy"
         )
         failed = True
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def is_guided(target: str, arguments: argparse.Namespace) -> bool:
-    """Tell whether the branches that a target takes guide what is tried next."""
+    """Return whether the branches that a target takes guide what is tried next."""
     return not arguments.inputs and bool(WATCHED[target])
 
 
@@ -115,7 +115,7 @@ def run_target(target: str, arguments: argparse.Namespace, seconds: int) -> tupl
         count = int(count_file.read_text()) if count_file.exists() else 0
         peak = usage.ru_maxrss // 1000
         code = os.waitstatus_to_exitcode(status)
-        fine = code == 0 and peak <= MOST_MEMORY and count > 0
+        fine = code == 0 and peak <= MAX_MEMORY and count > 0
         verdict = 'fine' if fine else f'FAILED (exit code {code}, see {arguments.failures})'
         took = time.monotonic() - began
         how = 'guided' if is_guided(target, arguments) else 'random'
@@ -144,8 +144,8 @@ def fuzz(arguments: argparse.Namespace) -> int:
             sys.argv[0],
             f'-runs={target.INPUTS}',
             f'-max_total_time={arguments.seconds}',
-            f'-max_len={LONGEST_INPUT}',
-            f'-rss_limit_mb={MOST_MEMORY}',
+            f'-max_len={MAX_INPUT_BYTES}',
+            f'-rss_limit_mb={MAX_MEMORY}',
             f'-seed={arguments.seed}',
             f'-artifact_prefix={corpus}/',
             '-timeout=20',
@@ -169,7 +169,7 @@ def try_damaged(arguments: argparse.Namespace, target) -> int:
     for _ in range((most or target.INPUTS) - len(seeds)):
         if time.monotonic() > ends:
             break
-        attempt(damaged(chance.choice(seeds)[:LONGEST_INPUT], chance))
+        attempt(damaged(chance.choice(seeds)[:MAX_INPUT_BYTES], chance))
     attempt.note()
     return 0
 

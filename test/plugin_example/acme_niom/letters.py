@@ -16,7 +16,7 @@ class Letters:
         """Need nothing."""
 
     def knows(self, label):
-        """Tell whether there is any letter to count."""
+        """Return whether there is any letter to count."""
         return any(letter in string.ascii_lowercase for letter in label)
 
     def embed(self, labels):

@@ -17,7 +17,6 @@ class Template:
     name = 'acme-template'
     rank = 50  # before all others
     by_keypoints = False
-    calibration = None
 
     def __init__(self, perception, store):
         """Need nothing."""
