@@ -19,6 +19,8 @@ from rcl_interfaces.srv import (
     SetParametersAtomically,
 )
 import rclpy
+from rclpy.context import Context
+from rclpy.node import Node
 from ros_client import call, Inbox, ros_network, running, spin_until
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
@@ -278,28 +280,54 @@ def test_the_shutdown_transition_frees_everything(bench, tmp_path):
 @pytest.mark.parametrize('state', ['unconfigured', 'configuring', 'inactive', 'active'])
 def test_it_ends_in_time_in_every_state(bench, state, tmp_path):
     log = tmp_path / 'log.txt'
-    with running('matcher_node', log, '-r', '__node:=brief', *MANUAL) as process:
-        brief = Bench(bench.node, process, 'brief')
+    name = f'{state}_until_stopped'
+    with running('matcher_node', log, '-r', f'__node:={name}', *MANUAL) as process:
+        stopped = Bench(bench.node, process, name)
+        spin_until(bench.node, lambda: services_of(name, bench.node), 'its start')
+        assert name in nodes_seen_by_a_newcomer(bench.node)
         if state == 'configuring':
-            configure_without_waiting(bench.node)
+            configure_without_waiting(bench.node, name)
         else:
-            in_state(brief, state)
+            in_state(stopped, state)
         started = time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0, log.read_text()
         assert time.monotonic() - started < 10  # 2 on a machine that has nothing else to do
-        brief.close()
+        stopped.close()
     assert 'Traceback' not in log.read_text()
-    # It has left the network: nobody calls a service that is not there any more.
-    spin_until(bench.node, lambda: 'brief' not in bench.node.get_node_names(), 'its leaving')
+    # It has left the network: nobody calls a service that is not there any more. A name alone may
+    # stay in the list of a node that was busy when it left, see MatcherNode.destroy_node.
+    spin_until(bench.node, lambda: not services_of(name, bench.node), 'its leaving')
+    assert name not in nodes_seen_by_a_newcomer(bench.node)
 
 
-def configure_without_waiting(node):
+def services_of(name, node):
+    """Return the services of a node that another one sees."""
+    services = [service for service, _ in node.get_service_names_and_types()]
+    return [service for service in services if service.startswith(f'/{name}/')]
+
+
+def nodes_seen_by_a_newcomer(node):
+    """Return the names of the nodes that one sees that has just joined the network."""
+    context = Context()
+    context.init()
+    newcomer = Node('newcomer', context=context)
+    try:
+        spin_until(node, lambda: node.get_name() in newcomer.get_node_names(), 'our being seen')
+        settled = time.monotonic() + 1
+        spin_until(node, lambda: time.monotonic() > settled, 'the finding of others')
+        return newcomer.get_node_names()
+    finally:
+        newcomer.destroy_node()
+        context.shutdown()
+
+
+def configure_without_waiting(node, name):
     """Ask for the configuration and come back while it is under way."""
-    events = Inbox(node, TransitionEvent, 'brief/transition_event')
-    client = node.create_client(ChangeState, 'brief/change_state')
+    events = Inbox(node, TransitionEvent, f'{name}/transition_event')
+    client = node.create_client(ChangeState, f'{name}/change_state')
     assert client.wait_for_service(timeout_sec=60)
-    spin_until(node, lambda: node.count_publishers('brief/transition_event'), 'the events')
+    spin_until(node, lambda: node.count_publishers(f'{name}/transition_event'), 'the events')
     # That we know of the publisher does not mean yet that it knows of us.
     known_since = time.monotonic()
     spin_until(node, lambda: time.monotonic() > known_since + 2, 'its knowing of us')

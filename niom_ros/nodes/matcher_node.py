@@ -31,6 +31,8 @@ from niom_ros.nodes.rclpy_workarounds import (
 from niom_ros.nodes.reference_services import ReferenceServices
 from niom_ros.nodes.statistics import Statistics
 
+LEAVING_PAUSE = 0.2  # seconds
+
 DONE, REFUSED = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
@@ -103,9 +105,17 @@ class MatcherNode(LifecycleNode):
         self.camera.frames.close()
 
     def destroy_node(self) -> None:
-        """Destroy the node and leave the network."""
-        super().destroy_node()
-        leave_network(self)
+        """Destroy the node and leave the network.
+
+        Each topic and service that goes is announced by a message of its own. rmw_dds_common lists
+        a node for ever if it takes the last of them after the node has left
+        (`GraphCache::update_participant_entities` adds what it does not know), so busy observers
+        get a moment to take them before the node itself leaves.
+        """
+        with self.handle:
+            super().destroy_node()
+            leave_network(self)
+            time.sleep(LEAVING_PAUSE)
 
     # Transitions
 
