@@ -1,4 +1,4 @@
-"""MobileNetV2 and EfficientNet-Lite2: networks of inverted residual blocks, without their heads.
+"""MobileNetV2 and EfficientNet-Lite2: networks of inverted residual blocks that name an object.
 
 Written from the papers (Sandler et al.: MobileNetV2, 2018; Tan and Le: EfficientNet, 2019, in its
 Lite variant without attention). Published weights are loaded in the order of their layers, because
@@ -7,13 +7,16 @@ each publisher names them in another way.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 import math
 
-import torch
 from torch import nn, Tensor
 from torch.nn import functional
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 STEM = 32  # channels of the first layer
+HEAD = 1280  # and of the last one
+CLASSES = 1000  # of ImageNet
 COUNTERS = 'num_batches_tracked'  # of batch normalisation, needed for training only
 
 
@@ -66,16 +69,16 @@ EFFICIENTNET_LITE2 = Architecture(
 
 
 class InvertedResiduals(nn.Module):
-    """Returns what each stage makes of an image."""
+    """Describes an image at each stage, and names what it shows."""
 
-    def __init__(self, architecture: Architecture, stages: int) -> None:
-        """Create the first stages, with random weights."""
+    def __init__(self, architecture: Architecture) -> None:
+        """Create the layers, with random weights."""
         super().__init__()
         self.stem = nn.Sequential(
             *convolution(architecture, 3, STEM, kernel=3, stride=2), nn.ReLU6()
         )
         width, made = STEM, []
-        for stage in architecture.stages[:stages]:
+        for stage in architecture.stages:
             blocks = []
             for number in range(stage.blocks):
                 stride = 1 if number else stage.stride
@@ -83,22 +86,41 @@ class InvertedResiduals(nn.Module):
                 width = stage.channels
             made.append(nn.Sequential(*blocks))
         self.stages = nn.ModuleList(made)
+        self.head = nn.Sequential(*convolution(architecture, width, HEAD), nn.ReLU6())
+        self.classes = nn.Linear(HEAD, CLASSES)
 
-    def forward(self, pixels: Tensor) -> list[Tensor]:
-        """Return the features after each stage, from normalised pixels (1 x 3 x H x W)."""
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a description (1 x 1280) and scores (1 x 1000) of what an image shows."""
+        description = self._described(pixels).mean((2, 3))
+        return description, self.classes(description)
+
+    def evidence(self, pixels: Tensor) -> Tensor:
+        """Return the evidence for each class in each cell (classes x h x w).
+
+        Its mean over the cells, with the bias, is the score of a class: the network averages over
+        the cells before its last layer, but both are linear. So it is the class activation map.
+        """
+        return functional.conv2d(self._described(pixels), self.classes.weight[:, :, None, None])[0]
+
+    def _described(self, pixels: Tensor) -> Tensor:
+        described: Tensor = self.head(self.after(pixels, len(self.stages))[-1])
+        return described
+
+    def after(self, pixels: Tensor, stages: int) -> list[Tensor]:
+        """Return the features after each of the first stages, from normalised pixels."""
         features, outputs = self.stem(pixels), []
-        for stage in self.stages:
+        for stage in self.stages[:stages]:
             features = stage(features)
             outputs.append(features)
         return outputs
 
     def load_in_order(self, published: Mapping[str, Tensor]) -> None:
-        """Load weights whose layers have other names but the same order; the head is left out."""
+        """Load weights whose layers have other names but the same order."""
         given = [tensor for name, tensor in published.items() if not name.endswith(COUNTERS)]
         names = [name for name in self.state_dict() if not name.endswith(COUNTERS)]
-        if len(given) < len(names):
+        if len(given) != len(names):
             raise ValueError(f'{len(given)} weights are published, but {len(names)} are needed')
-        self.load_state_dict(dict(zip(names, given, strict=False)), strict=False)
+        self.load_state_dict(dict(zip(names, given, strict=True)), strict=False)
 
 
 class Block(nn.Module):
@@ -133,8 +155,10 @@ def convolution(
     groups: int = 1,
 ) -> list[nn.Module]:
     """Return a convolution that keeps the size, or halves it, with its normalisation."""
-    make = nn.Conv2d if architecture.symmetric else PaddedAsInTensorFlow
-    padding = kernel // 2 if architecture.symmetric else 0
+    # Where nothing is skipped, TensorFlow pads all sides alike as well.
+    symmetric = architecture.symmetric or stride == 1
+    make = nn.Conv2d if symmetric else PaddedAsInTensorFlow
+    padding = kernel // 2 if symmetric else 0
     layer = make(channels, outputs, kernel, stride, padding=padding, groups=groups, bias=False)
     return [layer, nn.BatchNorm2d(outputs, eps=architecture.epsilon)]
 
@@ -153,17 +177,28 @@ class PaddedAsInTensorFlow(nn.Conv2d):
         return super().forward(functional.pad(features, edges))
 
 
-def mobilenet_v2(stages: int, weights: Mapping[str, Tensor]) -> InvertedResiduals:
-    """Return the first stages of MobileNetV2."""
-    return loaded(InvertedResiduals(MOBILENET_V2, stages), weights)
+def mobilenet_v2(weights: Mapping[str, Tensor]) -> InvertedResiduals:
+    """Return MobileNetV2 with its weights."""
+    return loaded(MOBILENET_V2, weights)
 
 
-def efficientnet_lite2(stages: int, weights: Mapping[str, Tensor]) -> InvertedResiduals:
-    """Return the first stages of EfficientNet-Lite2."""
-    return loaded(InvertedResiduals(EFFICIENTNET_LITE2, stages), weights)
+def efficientnet_lite2(weights: Mapping[str, Tensor]) -> InvertedResiduals:
+    """Return EfficientNet-Lite2 with its weights."""
+    return loaded(EFFICIENTNET_LITE2, weights)
 
 
-def loaded(network: InvertedResiduals, weights: Mapping[str, torch.Tensor]) -> InvertedResiduals:
+def loaded(architecture: Architecture, weights: Mapping[str, Tensor]) -> InvertedResiduals:
     """Return a network with its weights, ready to be called."""
+    network = InvertedResiduals(architecture)
     network.load_in_order(weights)
-    return network.eval()
+    return without_normalisation(network.eval())
+
+
+def without_normalisation(network: InvertedResiduals) -> InvertedResiduals:
+    """Return a network in which each normalisation is part of the convolution before it."""
+    for layers in [module for module in network.modules() if isinstance(module, nn.Sequential)]:
+        for number, (first, second) in enumerate(pairwise(list(layers))):
+            if isinstance(first, nn.Conv2d) and isinstance(second, nn.BatchNorm2d):
+                layers[number] = fuse_conv_bn_eval(first, second)
+                layers[number + 1] = nn.Identity()
+    return network
