@@ -52,6 +52,16 @@ class Area:
         return (x >= self.left) & (x <= self.right) & (y >= self.top) & (y <= self.bottom)
 
 
+def overlap(one: Area, other: Area) -> float:
+    """Return the intersection over union of two areas."""
+    width = min(one.right, other.right) - max(one.left, other.left)
+    height = min(one.bottom, other.bottom) - max(one.top, other.top)
+    if width <= 0 or height <= 0:
+        return 0.0
+    common = width * height
+    return common / (one.width * one.height + other.width * other.height - common)
+
+
 @dataclass(frozen=True)
 class GridFrame:
     """How the cells of a grid lie on an image: cell = scale * pixel + shift, on each axis."""
@@ -74,6 +84,19 @@ class GridFrame:
             scale_y=scale_y,
             shift_x=scale_x / 2 - 0.5,
             shift_y=scale_y / 2 - 0.5,
+        )
+
+    @classmethod
+    def over(cls, width: int, height: int, area: Area, rows: int, columns: int) -> 'GridFrame':
+        """Return the frame of a grid that covers an area of an image, or goes beyond it."""
+        scale_x, scale_y = columns / area.width, rows / area.height
+        return cls(
+            width=width,
+            height=height,
+            scale_x=scale_x,
+            scale_y=scale_y,
+            shift_x=-scale_x * area.left - 0.5,
+            shift_y=-scale_y * area.top - 0.5,
         )
 
     @property

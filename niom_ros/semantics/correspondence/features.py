@@ -1,7 +1,7 @@
-"""What part of an object each place of an image shows, as networks see it that name objects.
+"""Descriptors of the parts of objects, from two classifiers trained on ImageNet.
 
 Nothing is trained here. Middle layers of networks trained on ImageNet know the place, late ones
-the part: a layer of each, equally weighted, makes noses similar to noses.
+the part: with a layer of each, equally weighted, corresponding parts have similar descriptors.
 """
 
 from dataclasses import dataclass
@@ -33,11 +33,20 @@ class FeatureParameters:
     efficientnet_stages: tuple[int, ...] = (3, 4, 5, 6)
     step: int = 32  # pixels: sizes are multiples of the coarsest stride
     min_side: int = 64  # pixels
+    whole_side: int = 256  # pixels at which an area is looked at as a whole
     max_shrinking: float = 2.0  # by interpolation alone; beyond that, pixels are averaged first,
-    averaged_to: float = 1.5  # to this many for one of the network
+    averaged_to: float = 1.5  # to this many for one pixel of the network
 
 
 DEFAULTS = FeatureParameters()
+
+
+@dataclass(frozen=True)
+class Impression:
+    """What a network makes of an area as a whole."""
+
+    description: Tensor  # 1280 features
+    names: Tensor  # 1000 probabilities, of the classes of ImageNet
 
 
 class Backbone:
@@ -50,16 +59,21 @@ class Backbone:
         self._network = network.to(device)
         self._stages = stages
         self._device = device
-        self._mean = torch.tensor(MEAN, device=device)[:, None, None]
-        self._deviation = torch.tensor(DEVIATION, device=device)[:, None, None]
 
     @torch.inference_mode()
     def see(self, image: np.ndarray, area: Area, size: tuple[int, int]) -> list[Tensor]:
         """Return the chosen layers for an area of an RGB image, seen at this height and width."""
-        pixels = torch.from_numpy(resampled(image, area, size)).to(self._device)
-        normalised = (pixels.permute(2, 0, 1).float() / 255 - self._mean) / self._deviation
-        layers = self._network(normalised[None])
+        pixels = normalised(image, area, size, self._device)
+        layers = self._network.after(pixels, max(self._stages) + 1)
         return [layers[number][0] for number in self._stages]
+
+    @torch.inference_mode()
+    def impression(self, image: np.ndarray, area: Area) -> Impression:
+        """Return what an area of an RGB image shows as a whole."""
+        scale = DEFAULTS.whole_side / max(area.width, area.height)
+        size = rounded(area.height * scale), rounded(area.width * scale)
+        description, scores = self._network(normalised(image, area, size, self._device))
+        return Impression(description[0].cpu(), scores[0].softmax(0).cpu())
 
 
 class PartFeatures:
@@ -67,14 +81,10 @@ class PartFeatures:
 
     def __init__(self, store: ModelStore, device: torch.device) -> None:
         """Load the networks from the model store."""
-        mobilenet, efficientnet = DEFAULTS.mobilenet_stages, DEFAULTS.efficientnet_stages
-        self.coarse = Backbone(
-            efficientnet_lite2(max(efficientnet) + 1, store.load_state_dict('efficientnet-lite2')),
-            efficientnet,
-            device,
-        )
-        fine = mobilenet_v2(max(mobilenet) + 1, store.load_state_dict('mobilenet-v2'))
-        self.both = (Backbone(fine, mobilenet, device), self.coarse)
+        fine = mobilenet_v2(store.load_state_dict('mobilenet-v2'))
+        coarse = efficientnet_lite2(store.load_state_dict('efficientnet-lite2'))
+        self.coarse = Backbone(coarse, DEFAULTS.efficientnet_stages, device)
+        self.both = (Backbone(fine, DEFAULTS.mobilenet_stages, device), self.coarse)
 
 
 def descriptors(layers: list[Tensor], cells: tuple[int, int]) -> Tensor:
@@ -94,14 +104,24 @@ def descriptors(layers: list[Tensor], cells: tuple[int, int]) -> Tensor:
     return torch.cat(resized) / len(resized) ** 0.5
 
 
+def normalised(
+    image: np.ndarray, area: Area, size: tuple[int, int], device: torch.device
+) -> Tensor:
+    """Return an area of an RGB image as the networks expect it: 1 x 3 x height x width."""
+    pixels = torch.from_numpy(resampled(image, area, size)).to(device).permute(2, 0, 1)
+    mean, deviation = (torch.tensor(of, device=device)[:, None, None] for of in (MEAN, DEVIATION))
+    return ((pixels.float() / 255 - mean) / deviation)[None]
+
+
 def resampled(image: np.ndarray, area: Area, size: tuple[int, int]) -> np.ndarray:
-    """Return an area of an image at this height and width; beyond the image, its edge goes on."""
+    """Return an area of an image at this height and width; pixels of its border are repeated."""
     height, width = size
     shrinking = max(area.width / width, area.height / height)
     left, top, right, bottom = area.left + 0.5, area.top + 0.5, area.right + 0.5, area.bottom + 0.5
     if shrinking > DEFAULTS.max_shrinking:
         scale = DEFAULTS.averaged_to / shrinking
-        small = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        small_size = [max(1, round(side * scale)) for side in (image.shape[1], image.shape[0])]
+        small = cv2.resize(image, small_size, interpolation=cv2.INTER_AREA)
         across, down = small.shape[1] / image.shape[1], small.shape[0] / image.shape[0]
         image = small
         left, right, top, bottom = left * across, right * across, top * down, bottom * down

@@ -7,6 +7,7 @@ its cells, if its neighbours move alike, and if many others move like it (Hough 
 from collections.abc import Sequence
 from dataclasses import dataclass
 import math
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -16,10 +17,17 @@ from torch.nn import functional
 from niom_ros.semantics.correspondence.features import (
     Backbone,
     descriptors,
+    Impression,
     PartFeatures,
     rounded,
 )
-from niom_ros.semantics.correspondence.region import Filter, filters_of, find_region, grown
+from niom_ros.semantics.correspondence.region import (
+    Filter,
+    filters_of,
+    find_regions,
+    grown,
+    Region,
+)
 from niom_ros.semantics.heat_maps import Area
 
 
@@ -28,7 +36,8 @@ class FieldParameters:
     """How fine the field is, and how it is regularised."""
 
     cells: int = 24  # of the field, on each side
-    object_side: int = 320  # pixels at which the networks see the object
+    object_side: int = 320  # pixels at which the networks see the object,
+    glance_side: int = 160  # and at which one of them compares the regions
     margin: float = 1.4  # side of a reference relative to that of the object in it
     growth: float = 1.15  # of the region, so that no part is cut off
     temperature: float = 0.04  # of the likelihoods, in cosines
@@ -36,7 +45,8 @@ class FieldParameters:
     vote_blur: float = 1.0  # cells
     prior: float = 0.25  # of the window, how far parts may be from the same place
     peak: int = 2  # cells around the best one, over which places are averaged
-    near: float = 0.1  # of the window: a place is certain if all likelihood is this near to it
+    near: float = 0.1  # of the window: a part is certain if all likelihood is this near to it
+    regions: int = 3  # in which parts are looked for
 
 
 DEFAULTS = FieldParameters()
@@ -49,6 +59,8 @@ class PartReference:
     area: Area  # in its picture
     filters: tuple[Filter, ...]
     cells: tuple[Tensor, ...]  # descriptors, of each network
+    glance: tuple[Tensor, ...]  # of the coarse network, for a smaller image
+    impressions: tuple[Impression, ...]  # of each network
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,7 @@ class CarriedPoints:
     """Where points of a reference are in an image."""
 
     places: np.ndarray  # N x 2, pixels
-    certainty: np.ndarray  # N, share of the likelihood near each place
+    peaks: np.ndarray  # N, share of the likelihood in the best cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,49 +78,131 @@ class PartField:
     reference_area: Area
     image_area: Area  # in which the parts were looked for
     likelihood: Tensor  # rows x columns of the reference x rows x columns of the region
+    certainty: float  # mean over the reference, of the share of likelihood near its place
+
+    def likelihood_of(self, points: np.ndarray) -> Tensor:
+        """Return how likely each cell of the region is for points of the reference: N maps."""
+        return sampled(self.likelihood, relative(points, self.reference_area))
 
     def carry(self, points: np.ndarray) -> CarriedPoints:
-        """Return where points of the reference (N x 2, pixels) are in the image."""
-        maps = sampled(self.likelihood, relative(points, self.reference_area))
-        found = peaks(maps)
+        """Return where points of the reference (N x 2, pixels) are in the image.
+
+        Those outside of its area are as far from its edge as in the reference, and have no peak.
+        """
+        known = relative(points, self.reference_area)
+        nearest = known.clamp(0, 1)
+        maps = sampled(self.likelihood, nearest)
+        found = (peaks(maps) + known - nearest).numpy()
         area = self.image_area
-        places = found.numpy() * (area.width, area.height) + (area.left, area.top)
-        return CarriedPoints(places, certainty_of(maps, found).numpy())
+        places = found * (area.width, area.height) + (area.left, area.top)
+        inside = (known == nearest).all(1)
+        return CarriedPoints(places, (inside * maps.amax((1, 2)) / total(maps)).numpy())
+
+    @property
+    def object_size(self) -> float:
+        """Return the longer side of the object, in pixels of the image, without its margin."""
+        return max(self.image_area.width, self.image_area.height) / DEFAULTS.margin
+
+
+@dataclass(frozen=True)
+class KindSigns:
+    """What speaks for two objects being of one kind, each from about 0 to 1."""
+
+    names: float  # how similarly the networks name both as a whole,
+    description: float  # and describe them
+    similarity: float  # of their parts
+    certainty: float  # which part corresponds to which
+
+
+@dataclass(frozen=True, eq=False)
+class FoundParts:
+    """The parts of a reference in an image, and how much they speak for one kind of object."""
+
+    area: Area  # of the object in the image, with as much margin as in the reference
+    field: PartField
+    signs: KindSigns
 
 
 def prepare_parts(features: PartFeatures, image: np.ndarray, area: Area) -> PartReference:
     """Run the networks on a reference: the area of an RGB image that shows an object."""
-    side = max(area.width, area.height) / DEFAULTS.margin
     return PartReference(
-        area, filters_of(features.coarse, image, area), cells_of(features.both, image, area, side)
+        area,
+        filters_of(features.coarse, image, area),
+        cells_of(features.both, image, area),
+        cells_of((features.coarse,), image, area, DEFAULTS.glance_side),
+        tuple(each.impression(image, area) for each in features.both),
     )
 
 
-def find_parts(
-    features: PartFeatures,
-    reference: PartReference,
-    image: np.ndarray,
-    area: Area | None = None,
+def find_parts(features: PartFeatures, reference: PartReference, image: np.ndarray) -> FoundParts:
+    """Find the parts of a reference in an RGB image, in the region where they are most certain."""
+    regions = find_regions(features.coarse, reference.filters, image, DEFAULTS.regions)
+    best = max(
+        regions, key=lambda region: region.score + glance(features, reference, image, region)
+    )
+    field = parts_in(features, reference, image, grown(best.area, DEFAULTS.growth))
+    seen = [each.impression(image, best.area) for each in features.both]
+    names, description = likeness(reference.impressions, seen)
+    return FoundParts(
+        best.area,
+        field,
+        KindSigns(
+            names=names,
+            description=description,
+            similarity=best.score,
+            certainty=field.certainty,
+        ),
+    )
+
+
+def glance(
+    features: PartFeatures, reference: PartReference, image: np.ndarray, region: Region
+) -> float:
+    """Return how certain the parts are in a region, as far as one network can tell."""
+    area = grown(region.area, DEFAULTS.growth)
+    there = cells_of((features.coarse,), image, area, DEFAULTS.glance_side)
+    return mean_certainty(likelihood_between(reference.glance, there))
+
+
+def parts_in(
+    features: PartFeatures, reference: PartReference, image: np.ndarray, area: Area
 ) -> PartField:
-    """Find the parts of a reference in an RGB image, or in an area of it that is known."""
-    if area is None:
-        region = find_region(features.coarse, reference.filters, image)
-        area = grown(region.area, DEFAULTS.growth)
-    side = max(area.width, area.height) / DEFAULTS.margin
-    there = cells_of(features.both, image, area, side)
-    similarities = [
-        first.flatten(1).T @ second.flatten(1)
-        for first, second in zip(reference.cells, there, strict=True)
+    """Find the parts of a reference in an area of an RGB image."""
+    likelihood = likelihood_between(reference.cells, cells_of(features.both, image, area))
+    return PartField(reference.area, area, likelihood, mean_certainty(likelihood))
+
+
+def likelihood_between(here: Sequence[Tensor], there: Sequence[Tensor]) -> Tensor:
+    """Return how likely each pair of cells is, from the descriptors of each network."""
+    cosines = [one.flatten(1).T @ other.flatten(1) for one, other in zip(here, there, strict=True)]
+    return regularised(torch.stack(cosines).mean(0).cpu())
+
+
+def mean_certainty(likelihood: Tensor) -> float:
+    """Return how certain the places of all parts are."""
+    maps = likelihood.flatten(0, 1)
+    return float(certainty_of(maps, peaks(maps)).mean())
+
+
+def likeness(one: Sequence[Impression], other: Sequence[Impression]) -> tuple[float, float]:
+    """Return how similarly two objects are named and described, as means over the networks."""
+    pairs = list(zip(one, other, strict=True))
+    names = [float((first.names * second.names).sqrt().sum()) for first, second in pairs]
+    descriptions = [
+        float(functional.cosine_similarity(first.description, second.description, dim=0))
+        for first, second in pairs
     ]
-    cosine = torch.stack(similarities).mean(0).cpu()
-    return PartField(reference.area, area, regularised(cosine))
+    return fmean(names), fmean(descriptions)
 
 
 def cells_of(
-    backbones: Sequence[Backbone], image: np.ndarray, area: Area, object_side: float
+    backbones: Sequence[Backbone],
+    image: np.ndarray,
+    area: Area,
+    object_side: int = DEFAULTS.object_side,
 ) -> tuple[Tensor, ...]:
-    """Return the descriptors of the cells of an area, of each network."""
-    scale = DEFAULTS.object_side / object_side
+    """Return the descriptors of the cells of an area that shows an object, of each network."""
+    scale = object_side * DEFAULTS.margin / max(area.width, area.height)
     size = rounded(area.height * scale), rounded(area.width * scale)
     cells = DEFAULTS.cells, DEFAULTS.cells
     return tuple(descriptors(each.see(image, area, size), cells) for each in backbones)
@@ -221,5 +315,9 @@ def certainty_of(maps: Tensor, places: Tensor) -> Tensor:
     centres = (torch.arange(maps.shape[-1]) + 0.5) / maps.shape[-1]
     x, y = places[:, 0, None, None], places[:, 1, None, None]
     squared = (centres[None, None] - x) ** 2 + (centres[None, :, None] - y) ** 2
-    total = maps.sum((1, 2)).clamp(min=1e-30)
-    return (maps * (squared < DEFAULTS.near**2)).sum((1, 2)) / total
+    return (maps * (squared < DEFAULTS.near**2)).sum((1, 2)) / total(maps)
+
+
+def total(maps: Tensor) -> Tensor:
+    """Return the sum of each map, never 0."""
+    return maps.sum((1, 2)).clamp(min=1e-30)

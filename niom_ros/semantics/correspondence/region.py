@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from niom_ros.core.boxes import Box
 from niom_ros.semantics.correspondence.features import Backbone, descriptors, rounded
-from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.heat_maps import Area, overlap
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class RegionParameters:
     size_bonus: float = 0.04  # for twice the size: small windows fit anything
     overhang: float = 1 / 3  # of the region, that may lie beyond the image
     max_filter: float = 1.15  # size of the reference relative to that of the image
+    peaks: int = 6  # places that are compared, for each size
+    max_overlap: float = 0.5  # of two regions, intersection over union
 
 
 DEFAULTS = RegionParameters()
@@ -71,17 +73,26 @@ def filter_of(backbone: Backbone, image: np.ndarray, area: Area, side: int) -> F
     return Filter(descriptors(layers, cells), stride, width, height)
 
 
-def find_region(backbone: Backbone, filters: Sequence[Filter], image: np.ndarray) -> Region:
-    """Return the place in an RGB image that looks most like the reference, at any size."""
+def find_regions(
+    backbone: Backbone, filters: Sequence[Filter], image: np.ndarray, count: int
+) -> list[Region]:
+    """Return the places in an RGB image that look most like the reference, the best one first."""
     whole = Area.of_box(Box.around(image))
     found = [
-        best_region(each, maps[each.stride], whole)
+        region
         for side in DEFAULTS.image_sides
         for maps in [maps_of(backbone, image, whole, side)]
         for each in filters
         if fits(each, maps[each.stride])
+        for region in regions_of(each, maps[each.stride], whole)
     ]
-    return max(found, key=lambda region: region.score, default=Region(whole, 0.0))
+    chosen: list[Region] = []
+    for region in sorted(found, key=lambda region: -region.score):
+        if len(chosen) == count:
+            break
+        if all(overlap(region.area, other.area) < DEFAULTS.max_overlap for other in chosen):
+            chosen.append(region)
+    return chosen or [Region(whole, 0.0)]
 
 
 def maps_of(backbone: Backbone, image: np.ndarray, whole: Area, side: int) -> dict[int, Tensor]:
@@ -103,17 +114,23 @@ def fits(part: Filter, features: Tensor) -> bool:
     )
 
 
-def best_region(part: Filter, features: Tensor, whole: Area) -> Region:
+def regions_of(part: Filter, features: Tensor, whole: Area) -> list[Region]:
     """Return where a filter fits the features of an image best."""
     rows, columns = part.cells.shape[1:]
     beyond_y, beyond_x = int(rows * DEFAULTS.overhang), int(columns * DEFAULTS.overhang)
     scores = slid(part.cells, features, beyond_y, beyond_x)
-    row, column = divmod(int(scores.argmax()), scores.shape[1])
+    highest = functional.max_pool2d(scores[None], 3, stride=1, padding=1)[0]
+    peaks = torch.where(scores == highest, scores, -torch.inf).flatten()
+    best, places = peaks.topk(min(DEFAULTS.peaks, len(peaks)))
     across, down = whole.width / features.shape[2], whole.height / features.shape[1]
-    left, top = whole.left + (column - beyond_x) * across, whole.top + (row - beyond_y) * down
-    area = Area(left, top, left + columns * across, top + rows * down)
-    relative = max(area.width, area.height) / max(whole.width, whole.height)
-    return Region(area, float(scores.max()) + DEFAULTS.size_bonus * math.log2(relative))
+    regions = []
+    for score, place in zip(best.tolist(), places.tolist(), strict=True):
+        row, column = divmod(place, scores.shape[1])
+        left, top = whole.left + (column - beyond_x) * across, whole.top + (row - beyond_y) * down
+        area = Area(left, top, left + columns * across, top + rows * down)
+        relative = max(area.width, area.height) / max(whole.width, whole.height)
+        regions.append(Region(area, score + DEFAULTS.size_bonus * math.log2(relative)))
+    return regions
 
 
 def slid(cells: Tensor, features: Tensor, beyond_y: int, beyond_x: int) -> Tensor:

@@ -1,0 +1,50 @@
+"""Where an image shows what a classifier names: class activation maps of MobileNetV2.
+
+No class is chosen. Each counts by its probability, so that cells of a wolf are warm as well if the
+network wavers between breeds of dogs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from niom_ros.core.boxes import Box
+from niom_ros.models.store import ModelStore
+from niom_ros.networks.inverted_residuals import mobilenet_v2
+from niom_ros.semantics.correspondence.features import normalised, rounded
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
+
+
+@dataclass(frozen=True)
+class ClassifierParameters:
+    """How large the network sees images: larger than in training, for finer maps."""
+
+    side: int = 320  # pixels, the longer one
+
+
+DEFAULTS = ClassifierParameters()
+
+
+class Classifier:
+    """Names what images show, and says where. Safe to use from several threads."""
+
+    def __init__(self, store: ModelStore, device: torch.device) -> None:
+        """Load the network from the model store."""
+        weights = store.load_state_dict('mobilenet-v2')
+        self._network = mobilenet_v2(weights).to(device)
+        self._device = device
+
+    @torch.inference_mode()
+    def heat(self, image: np.ndarray) -> HeatMap:
+        """Return where an RGB image shows what the network takes it for."""
+        whole = Area.of_box(Box.around(image))
+        scale = DEFAULTS.side / max(whole.width, whole.height)
+        size = rounded(whole.height * scale), rounded(whole.width * scale)
+        evidence = self._network.evidence(normalised(image, whole, size, self._device))
+        scores = evidence.mean((1, 2)) + self._network.classes.bias
+        # Evidence for all classes alike is evidence for none.
+        distinct = evidence - evidence.mean(0)
+        grid = torch.einsum('c,chw->hw', scores.softmax(0), distinct)
+        width, height = image.shape[1], image.shape[0]
+        return HeatMap.of_grid(grid, GridFrame.spanning(width, height, *grid.shape))
