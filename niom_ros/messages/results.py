@@ -6,11 +6,13 @@ message of a given type from its fields; arrays of numbers are NumPy arrays.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+import math
 from typing import Any
 
 import numpy as np
 
-from niom_ros.matching.checks import as_dict
+from niom_ros.matching.alike_object import AlikeObject
+from niom_ros.matching.geometry import Status
 from niom_ros.matching.match import Match
 from niom_ros.semantics.scene import Scene
 from niom_ros.stream.answers import Answer
@@ -20,6 +22,7 @@ Build = Callable[..., Any]  # build('niom_ros/Homography', status=1, ...)
 
 MATCHED, TRACKED = 1, 2  # Homography.MATCHED, Homography.TRACKED
 MODE_NUMBERS = {'global': 1, 'local': 2}  # LandmarkArray.GLOBAL, LandmarkArray.LOCAL
+SEMANTIC = 3  # LandmarkArray.SEMANTIC
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,13 @@ def homography_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
         'status': int(verdict.status),
         'image_width': frame.width,
         'image_height': frame.height,
-        'confidence': verdict.confidence,
+        # Of the homography: an object that is only alike has none.
+        'confidence': 0.0 if verdict.status is Status.ALIKE else verdict.confidence,
     }
-    if verdict.reference_to_image is not None:
+    if answer.located:
         fields['source'] = TRACKED if answer.tracked else MATCHED
         fields['matched_stamp'] = answer.matched_tag if answer.tracked else stamp_of(frame.header)
+    if verdict.reference_to_image is not None:
         fields['matrix'] = verdict.reference_to_image.ravel()
     if answer.reference is not None:
         width, height = answer.reference.given.size
@@ -77,7 +82,7 @@ def match_message(build: Build, answer: Answer, frame: FrameInfo, homography: An
     """Return all that is known about a frame."""
     match, verdict = answer.match, answer.match.verdict
     correspondences = match.correspondences
-    checks = as_dict(verdict.checks) | pose_checks(answer.pose)
+    checks = match.checks | pose_checks(answer.pose)
     fields: dict[str, Any] = {
         'header': frame.header,
         'homography': homography,
@@ -107,12 +112,31 @@ def match_message(build: Build, answer: Answer, frame: FrameInfo, homography: An
         fields['reference_weight'] = floats(correspondences.reference_weights)
     if correspondences.image_weights is not None:
         fields['image_weight'] = floats(correspondences.image_weights)
+    if match.status is Status.ALIKE and match.alike is not None:
+        fields['alike'] = alike_message(build, match.alike)
     if answer.reference is not None:
         reference = answer.reference.prepared
         fields['reference_label'] = answer.reference.given.label
         fields['reference_objects'] = object_messages(build, reference.scene)
         fields['reference_keypoints'] = len(reference.features)
     return build('niom_ros/MatchResult', **fields)
+
+
+def alike_message(build: Build, alike: AlikeObject) -> Any:
+    """Return another object of the reference's kind."""
+    fields: dict[str, Any] = {
+        'confidence': alike.confidence,
+        # Like DetectedObject, relative to the outer edge of the image.
+        'x': alike.box.left + 0.5,
+        'y': alike.box.top + 0.5,
+        'width': alike.box.width,
+        'height': alike.box.height,
+        'warp_deviation': math.nan,
+    }
+    if alike.warp is not None:
+        fields['warp'] = alike.warp.matrix.ravel()
+        fields['warp_deviation'] = alike.warp.deviation
+    return build('niom_ros/AlikeObject', **fields)
 
 
 def semantic_fields(build: Build, match: Match) -> dict[str, Any]:
@@ -148,7 +172,7 @@ def landmarks_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
         'niom_ros/LandmarkArray',
         header=frame.header,
         status=int(answer.match.verdict.status),
-        mode=MODE_NUMBERS[frame.landmark_mode],
+        mode=SEMANTIC if answer.status is Status.ALIKE else MODE_NUMBERS[frame.landmark_mode],
         names=[place.name for place in places],
         x=floats([place.x for place in places]),
         y=floats([place.y for place in places]),
