@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Weighting,
     )
     from niom_ros.images.decoding import read_image
+    from niom_ros.matching.alike_object import AlikeObject, GuidePoints, Warp
     from niom_ros.matching.geometry import Status
     from niom_ros.matching.match import Match
     from niom_ros.matching.matcher import Matcher
@@ -44,11 +45,13 @@ __path__ = extend_path(__path__, __name__)
 
 # Imported when they are first used: torch takes seconds, and `niom --help` needs none of it.
 _HOMES = {
+    'AlikeObject': 'niom_ros.matching.alike_object',
     'Answer': 'niom_ros.stream.answers',
     'Area': 'niom_ros.semantics.heat_maps',
     'Box': 'niom_ros.core.boxes',
     'CameraModel': 'niom_ros.stream.camera',
     'Frame': 'niom_ros.stream.stream',
+    'GuidePoints': 'niom_ros.matching.alike_object',
     'Landmark': 'niom_ros.matching.reference',
     'Limits': 'niom_ros.core.settings',
     'MarkedObject': 'niom_ros.semantics.scene',
@@ -65,16 +68,19 @@ _HOMES = {
     'Stream': 'niom_ros.stream.stream',
     'StreamOptions': 'niom_ros.core.settings',
     'UserError': 'niom_ros.core.errors',
+    'Warp': 'niom_ros.matching.alike_object',
     'Weighting': 'niom_ros.core.settings',
     'read_image': 'niom_ros.images.decoding',
 }
 
 __all__ = [
+    'AlikeObject',
     'Answer',
     'Area',
     'Box',
     'CameraModel',
     'Frame',
+    'GuidePoints',
     'Landmark',
     'Limits',
     'MarkedObject',
@@ -91,6 +97,7 @@ __all__ = [
     'Stream',
     'StreamOptions',
     'UserError',
+    'Warp',
     'Weighting',
     'read_image',
 ]

@@ -14,6 +14,7 @@ from niom_ros.core.settings import (
     DEVICES,
     DRAWING_SEARCHES,
     FALLBACKS,
+    HEAT_SOURCES,
     LANDMARK_MODES,
     Limits,
     Options,
@@ -24,6 +25,7 @@ from niom_ros.core.settings import (
     Settings,
     StreamOptions,
     TRANSPORTS,
+    WANTED,
     WEIGHT_STAGES,
     Weighting,
     WEIGHTINGS,
@@ -159,7 +161,7 @@ NETWORK_PARAMETERS = (
     Parameter(
         'extra_strategies',
         '',
-        'More strategies to try: alike, or those of plug-ins, separated by commas.',
+        'More strategies to try, of plug-ins, separated by commas.',
     ),
     Parameter(
         'clip_path',
@@ -198,6 +200,14 @@ MATCH_PARAMETERS = (
         live=True,
     ),
     Parameter(
+        'heat_source',
+        Weighting.source,
+        'What heat shows: objects of the detector, classes that a classifier names, or where both '
+        'pictures agree.',
+        choices=HEAT_SOURCES,
+        live=True,
+    ),
+    Parameter(
         'heat_aggregation',
         Weighting.aggregation,
         'How the heat maps of several objects are combined.',
@@ -210,6 +220,14 @@ MATCH_PARAMETERS = (
         'How drawings are found: by keypoint matches, by fitting ink to edges, '
         'or by both, matches first.',
         choices=DRAWING_SEARCHES,
+        live=True,
+    ),
+    Parameter(
+        'wanted',
+        Options.wanted,
+        'What counts as found: the object of the reference, one of its kind, or either; '
+        'references may override it.',
+        choices=WANTED,
         live=True,
     ),
     Parameter(
@@ -285,7 +303,7 @@ MATCH_PARAMETERS = (
     ),
 )
 
-GUIDE_PARAMETERS = (
+ANSWER_PARAMETERS = (
     Parameter(
         'match_all',
         False,
@@ -428,11 +446,18 @@ MATCHER_NODE_PARAMETERS = (
         maximum=7680,
         live=True,
     ),
+    Parameter(
+        'heatmap_landmark',
+        '',
+        'Landmark whose likelihood the heat map image shows if the status is ALIKE; '
+        'empty: the first; an unknown name: the most certain point.',
+        live=True,
+    ),
 )
 
 MATCHER_PARAMETERS = (
     *MATCHER_NODE_PARAMETERS,
-    *GUIDE_PARAMETERS,
+    *ANSWER_PARAMETERS,
     *STREAM_PARAMETERS,
     *NETWORK_PARAMETERS,
     *MATCH_PARAMETERS,
@@ -484,6 +509,7 @@ def options_of(values: Mapping[str, Any]) -> Options:
         weighting=Weighting(
             kind=values['weighting'],
             range=values['weight_range'] if values['weight_range'] >= 0 else None,
+            source=values['heat_source'],
             aggregation=values['heat_aggregation'],
             stage=values['weight_stage'],
         ),
@@ -491,6 +517,7 @@ def options_of(values: Mapping[str, Any]) -> Options:
             by=values['pairing'], most=values['max_pairs'], floor=values['pairing_floor']
         ),
         drawing_search=values['drawing_search'],
+        wanted=values['wanted'],
     )
 
 

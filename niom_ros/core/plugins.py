@@ -176,5 +176,4 @@ STRATEGIES = Registry(
         'alike': 'niom_ros.matching.strategies.alike:PLUGIN',
     },
 )
-OPTIONAL_STRATEGIES = ('alike',)  # tried only where extra_strategies names them
 REGISTRIES = (EXTRACTORS, MATCHERS, DETECTORS, LABEL_EMBEDDERS, STRATEGIES)

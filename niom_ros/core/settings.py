@@ -13,7 +13,6 @@ from niom_ros.core.plugins import (
     EXTRACTORS,
     LABEL_EMBEDDERS,
     MATCHERS,
-    OPTIONAL_STRATEGIES,
     STRATEGIES,
 )
 
@@ -27,9 +26,12 @@ CamMethod = Literal['closed_form', 'gradcam', 'gradcam++', 'hirescam', 'layercam
 Fallback = Literal['none', 'saliency']
 WeightingKind = Literal['auto', 'sew', 'none', 'uniform', 'shuffled', 'heat', 'one_plus_heat']
 Aggregation = Literal['max', 'mean', 'sigmoid', 'softmax']
+HeatSourceName = Literal['detector', 'classifier', 'agreement']
 WeightStage = Literal['before', 'after']
 PairingBy = Literal['text', 'visual', 'both', 'none']
 DrawingSearch = Literal['both', 'matches', 'ink']
+Sought = Literal['same_object', 'same_kind']
+Wanted = Literal['same_object', 'same_kind', 'either']
 LandmarkMode = Literal['global', 'local']
 RotationAngle = Literal[0, 90, 180, 270]
 Transport = Literal['raw', 'compressed']
@@ -40,9 +42,11 @@ CAM_METHODS: tuple[CamMethod, ...] = get_args(CamMethod)
 FALLBACKS: tuple[Fallback, ...] = get_args(Fallback)
 WEIGHTINGS: tuple[WeightingKind, ...] = get_args(WeightingKind)
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
+HEAT_SOURCES: tuple[HeatSourceName, ...] = get_args(HeatSourceName)
 WEIGHT_STAGES: tuple[WeightStage, ...] = get_args(WeightStage)
 PAIRINGS: tuple[PairingBy, ...] = get_args(PairingBy)
 DRAWING_SEARCHES: tuple[DrawingSearch, ...] = get_args(DrawingSearch)
+WANTED: tuple[Wanted, ...] = get_args(Wanted)
 LANDMARK_MODES: tuple[LandmarkMode, ...] = get_args(LandmarkMode)
 ROTATIONS: tuple[RotationAngle, ...] = get_args(RotationAngle)
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
@@ -73,7 +77,7 @@ class Settings:
     gate_heat: bool = True  # cut each heat map off at its object's box
     fallback: Fallback = 'none'  # where weights come from when nothing is detected
     label_embedder: str = 'auto'  # auto: open_clip if clip_path is set, else tables
-    extra_strategies: tuple[str, ...] = ()  # optional ones, and those of plug-ins
+    extra_strategies: tuple[str, ...] = ()  # those of plug-ins
     clip_path: str = ''  # an open_clip checkpoint that compares labels
     clip_model: str = 'ViT-B-32'  # its architecture, as open_clip names it
 
@@ -101,8 +105,7 @@ class Settings:
     @property
     def strategies(self) -> tuple[str, ...]:
         """Return the names of the strategies that are tried."""
-        usual = [name for name in STRATEGIES.built_in if name not in OPTIONAL_STRATEGIES]
-        return tuple(dict.fromkeys((*usual, *self.extra_strategies)))
+        return tuple(dict.fromkeys((*STRATEGIES.built_in, *self.extra_strategies)))
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,18 @@ class Weighting:
     shuffled       control: the sew weights, assigned to keypoints at random
     heat           H, which the paper rejected
     one_plus_heat  1 + H, which the paper rejected
+
+    and where that heat comes from:
+
+    detector       the objects that a detector sees or a user marked, as in the paper
+    classifier     the classes that a network names, of each picture as a whole
+    agreement      how well each place of one picture finds its counterpart in the other
     """
 
     kind: WeightingKind = 'auto'
     _: KW_ONLY
     range: float | None = None  # sew weights lie in [1 - range, 1]; None: as suits the extractor
+    source: HeatSourceName = 'detector'  # of the heat
     aggregation: Aggregation = 'max'  # how the heat maps of several objects are combined
     stage: WeightStage = (
         'before'  # or after the linear layer that projects descriptors into LightGlue
@@ -131,6 +141,7 @@ class Weighting:
         """Refuse values that have no meaning."""
         check_fields(self, SettingsError)
         check_choice('weighting', self.kind, WEIGHTINGS)
+        check_choice('heat_source', self.source, HEAT_SOURCES)
         check_choice('heat_aggregation', self.aggregation, AGGREGATIONS)
         check_choice('weight_stage', self.stage, WEIGHT_STAGES)
         if self.range is not None and not 0 <= self.range < 1:
@@ -202,12 +213,15 @@ class Options:
     pairing: Pairing = field(default_factory=Pairing)
     # both: by keypoint matches, then by ink if those find nothing.
     drawing_search: DrawingSearch = 'both'
+    # either: the object itself, or one of its kind if it is not seen. References may differ.
+    wanted: Wanted = 'either'
     strategies: tuple[str, ...] | None = None  # to try; None: all that the settings name
 
     def __post_init__(self) -> None:
         """Refuse values that have no meaning."""
         check_fields(self, SettingsError)
         check_choice('drawing_search', self.drawing_search, DRAWING_SEARCHES)
+        check_choice('wanted', self.wanted, WANTED)
         for name in self.strategies or ():
             check_choice('strategy', name, STRATEGIES.names)
 

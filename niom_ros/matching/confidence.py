@@ -31,8 +31,16 @@ INK_SIGNS = {
     'size': 1,
     'corner_uncertainty': -1,
 }
-LINEAR = ('inlier_ratio', 'ink_on_edges')  # the logarithm is taken of all others
-INK = 'ink'  # the name of the calibration for drawings
+# That an object is of the reference's kind: how similarly networks name and describe both as a
+# whole, how similar their parts are, and how certain it is which part corresponds to which.
+KIND_SIGNS = {'names': 1, 'description': 1, 'similarity': 1, 'certainty': 1}
+# That a point of the reference is found on it: how much better the best place is than others.
+POINT_SIGNS = {'peak': 1, 'certainty': 1}
+# The logarithm is taken of all others.
+LINEAR = ('inlier_ratio', 'ink_on_edges', 'description', 'similarity', 'certainty')
+INK = 'ink'  # the names of the calibrations for drawings,
+KIND = 'alike'  # for objects of a kind,
+POINTS = 'alike points'  # and for the points on them
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ class Status(IntEnum):
     STALE = 7
     BAD_IMAGE = 8
     FAULT = 9
+    ALIKE = 10
 
 
 @dataclass(frozen=True)

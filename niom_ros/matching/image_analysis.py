@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -12,9 +12,12 @@ from niom_ros.core.settings import Pairing
 from niom_ros.drawings.edges import Edges
 from niom_ros.matching.features import Features
 from niom_ros.matching.perception import Perception
+from niom_ros.matching.recently_used import RecentlyUsed
 from niom_ros.matching.stage_times import StageTimes
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
+
+MAX_REFERENCES = 8  # for which something is kept of each image
 
 Value = TypeVar('Value')
 
@@ -71,6 +74,9 @@ class ImageAnalysis:
         self.max_keypoints = max_keypoints
         self.part: Box | None = None  # where keypoints are extracted; None: the whole image
         self.times = StageTimes()
+        # What strategies compute of the image and a reference, by name and id of the reference,
+        # with the reference itself: while it is kept, no other one gets its id.
+        self.of_strategies: RecentlyUsed[tuple[object, Any]] = RecentlyUsed(MAX_REFERENCES)
         self._perception = perception
         self._features = Once(self._extract)
         self._scene = Once(self._detect)
@@ -148,6 +154,7 @@ class ImageAnalysis:
         """Return the image with keypoints from this part only; everything else is shared."""
         analysis = ImageAnalysis(self.image, self._perception, max_keypoints)
         analysis.part, analysis.times = part, self.times
+        analysis.of_strategies = self.of_strategies
         analysis._scene, analysis._edges = self._scene, self._edges
         return analysis
 

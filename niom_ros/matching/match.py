@@ -1,16 +1,19 @@
 """The result of looking for a reference in an image."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, KW_ONLY, replace
+from dataclasses import asdict, dataclass, field, KW_ONLY, replace
 
 import numpy as np
 import torch
 
 from niom_ros.core.settings import WeightingKind
 from niom_ros.drawings.edges import Edges
+from niom_ros.matching.alike_object import AlikeObject
+from niom_ros.matching.checks import as_dict
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, Status, Verdict
 from niom_ros.semantics.correspondence.field import PartField
+from niom_ros.semantics.heat_maps import HeatMap
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import described_source, Scene
 
@@ -31,9 +34,10 @@ class Weights:
     """The factors of the descriptors of one image, and where they came from."""
 
     values: torch.Tensor | None = None  # N; None: not weighted
-    objects: tuple[int, ...] = ()  # the objects of the scene whose heat was used
+    objects: tuple[int, ...] = ()  # the objects of the scene whose heat was used, if it is theirs
     source: str = ''  # where the weights came from
     why_none: str = ''  # why there are no weights
+    heat: tuple[HeatMap, ...] = ()  # that the values came from
 
     @property
     def asked_for(self) -> bool:
@@ -51,7 +55,8 @@ class Match:
     """The result of looking for a reference in an image.
 
     `reference_to_image` is set exactly when `found`; otherwise `status` and `message` say why
-    not. All points are in pixels, pixel centres at integers.
+    not. If the status is ALIKE, `alike` is another object of the kind, with places but without a
+    homography. All points are in pixels, pixel centres at integers.
     """
 
     verdict: Verdict
@@ -67,7 +72,7 @@ class Match:
     image_weights: Weights = Weights()
     evidence: Evidence | None = None  # for the best view, even if it was rejected
     edges: Edges | None = None  # of the image, if a drawing was searched by its ink
-    parts: PartField | None = None  # in the upright image, if the object is only alike
+    alike: AlikeObject | None = None  # what looks most like the reference, even if refused
     approach: Approach | None = None  # that led to this match
     locked: int = 0  # consecutive images in which it was found close to its last position
 
@@ -77,8 +82,13 @@ class Match:
         return self.verdict.status is Status.OK
 
     @property
+    def located(self) -> bool:
+        """Return whether the reference was found, or another object of its kind."""
+        return self.verdict.status in (Status.OK, Status.ALIKE)
+
+    @property
     def status(self) -> Status:
-        """Return OK, or why there is no match."""
+        """Return OK, ALIKE, or why there is no match."""
         return self.verdict.status
 
     @property
@@ -102,20 +112,41 @@ class Match:
         return self.verdict.inliers
 
     @property
+    def checks(self) -> dict[str, float]:
+        """Return the numbers behind the answer, by name."""
+        signs = self.alike.signs if self.alike else None
+        return as_dict(self.verdict.checks) | (asdict(signs) if signs else {})
+
+    @property
     def strategy(self) -> str:
         """Return the name of the strategy that led to this match, '' if none was tried."""
         return '' if self.approach is None else self.approach.strategy
 
     @property
-    def agreement(self) -> tuple[float, int]:
-        """Return a sort key: how well the correspondences agree."""
-        return self.verdict.confidence, int(self.verdict.inliers.sum())
+    def parts(self) -> PartField | None:
+        """Return the parts of the reference in the upright image, if they were looked for."""
+        return None if self.alike is None else self.alike.parts
 
-    def with_objects_of(self, other: 'Match') -> 'Match':
-        """Return this match with the objects that another one detected and paired, if any."""
-        if not other.scene.source_is_known:
-            return self
-        return replace(self, scene=other.scene, paired=other.paired)
+    @property
+    def agreement(self) -> tuple[bool, float, int]:
+        """Return a sort key: how well the correspondences agree."""
+        return self.found, self.verdict.confidence, int(self.verdict.inliers.sum())
+
+    def with_findings_of(self, other: 'Match') -> 'Match':
+        """Return this match with what a worse one found besides, and whether it was weighted."""
+        result = self
+        if other.weighting != 'none' and self.weighting == 'none':
+            worse = Weights(
+                why_none=f'{other.inliers.sum()} points agree with {other.weighting} weights, '
+                f'{self.inliers.sum()} without'
+            )
+            result = replace(result, reference_weights=worse, image_weights=worse)
+        if other.scene.source_is_known:
+            result = replace(result, scene=other.scene, paired=other.paired)
+        if other.alike is not None:
+            verdict = replace(self.verdict, message=f'{self.message}; {other.message}')
+            result = replace(result, alike=other.alike, verdict=verdict)
+        return result
 
     @classmethod
     def without_matches(cls, status: Status, message: str) -> 'Match':

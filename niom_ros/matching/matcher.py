@@ -77,7 +77,8 @@ class Matcher:
         matches = [NOT_TRIED] * len(references)
         for turn in range(max(map(len, plans), default=0)):
             if any(match.found for match in matches):
-                matches = mark_weights_unneeded(matches)
+                if any(approach.weighting != 'none' for plan in plans for approach in plan[turn:]):
+                    matches = mark_weights_unneeded(matches)
                 break
             matches = [
                 self._try(
@@ -110,7 +111,10 @@ class Matcher:
     ) -> list[Approach]:
         """Return how to look for a reference; each is tried if those before it failed."""
         planned = []
+        wanted = reference.given.wanted or options.wanted
         for name, strategy in self._strategies.items():
+            if wanted not in ('either', strategy.seeks):
+                continue
             if options.strategies is None or name in options.strategies:
                 with STRATEGIES.blaming(name, FAILED):
                     kinds = strategy.weightings(reference, options)
@@ -129,5 +133,5 @@ class Matcher:
             keypoints = max(earlier.image_keypoints, later.image_keypoints)
             result = replace(later, approach=search.approach, image_keypoints=keypoints)
         else:
-            result = earlier.with_objects_of(later)
+            result = earlier.with_findings_of(later)
         return replace(result, by_keypoints=earlier.by_keypoints and strategy.by_keypoints)

@@ -55,7 +55,10 @@ class PictureKind:
 
 
 def prepare(perception: Perception, given: Reference, fewest_keypoints: int) -> PreparedReference:
-    """Run the networks on a reference; it must have enough keypoints, or enough ink."""
+    """Run the networks on a reference; it must have enough keypoints, or enough ink.
+
+    Unless any object of its kind will do: that one is not found by keypoints.
+    """
     image = given.image
     height, width = image.shape[:2]
     check_size(width, height)
@@ -67,12 +70,14 @@ def prepare(perception: Perception, given: Reference, fewest_keypoints: int) -> 
     kind = kind_of(image, used, hints)
     if kind.strokes is not None:
         perception.load_edge_finder()
-    if len(features) < fewest_keypoints and kind.strokes is None:
+    by_points = given.wanted != 'same_kind'
+    if len(features) < fewest_keypoints and kind.strokes is None and by_points:
         raise TooPlain(
             f'the reference has only {len(features)} distinct points, and '
             f'{fewest_keypoints} must be found again'
             + (', and hardly any strokes' if kind.drawing else '')
-            + ': use a picture with more detail, a sharper one, or a larger region'
+            + ': use a picture with more detail, a sharper one, or a larger region; '
+            'or set wanted to same_kind, if any object of its kind will do'
         )
     hints = replace(hints, drawing=kind.drawing).for_part(box.left, box.top)
     scene = perception.read_reference(box.part_of(image), hints, used.cropped_mask)

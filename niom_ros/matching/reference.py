@@ -9,6 +9,7 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.field_types import check_fields, described
+from niom_ros.core.settings import check_choice, WANTED, Wanted
 from niom_ros.images.decoding import check_rgb, ImageError
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import MarkedObject
@@ -45,6 +46,7 @@ class Reference:
     _: KW_ONLY
     label: str = ''
     drawing: bool | None = None  # None: find out
+    wanted: Wanted | None = None  # what counts as found; None: as the options say
     region: Box | None = None  # the part to look for; None: all of it
     mask: np.ndarray | None = None  # height x width; the picture is ignored where it is 0
     objects: tuple[MarkedObject, ...] = ()
@@ -60,6 +62,8 @@ class Reference:
         if not self.id:
             raise BadReference('the id is empty: give the reference a name')
         check_text('label', self.label)
+        if self.wanted is not None:
+            check_choice('wanted', self.wanted, WANTED)
         check_count('objects', self.objects, MAX_OBJECTS)
         check_count('landmarks', self.landmarks, MAX_LANDMARKS)
         for marked in self.objects:

@@ -4,7 +4,7 @@ The descriptor of each keypoint is multiplied by its weight. Matchers compare de
 products, so points with small weights get less attention and match less often.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -17,11 +17,31 @@ PAPERS_RANGE = 0.5
 
 
 @dataclass(frozen=True)
+class HeatOfBoth:
+    """The heat of a reference and of an image, as scenes whose objects have it."""
+
+    reference: Scene
+    image: Scene
+    paired: PairedObjects = field(default_factory=PairedObjects)
+    of_objects: bool = False  # whether it is theirs; otherwise of the pictures as wholes
+    fixed_reference: bool = True  # whether that of the reference is the same for every image
+
+    @property
+    def objects(self) -> Scene:
+        """Return the objects of the image, if the heat is theirs."""
+        return self.image if self.of_objects else Scene()
+
+
+NO_HEAT = HeatOfBoth(Scene(), Scene())
+
+
+@dataclass(frozen=True)
 class WeightPair:
     """The weights of the keypoints of a reference and of an image."""
 
     of_reference: Weights
     of_image: Weights
+    fixed_reference: bool = True  # whether those of the reference are the same for every image
 
     @property
     def apply(self) -> bool:
@@ -29,13 +49,12 @@ class WeightPair:
         return self.of_reference.values is not None or self.of_image.values is not None
 
 
-def weights_for(
-    reference: Scene, image: Scene, paired: PairedObjects, weighting: Weighting
-) -> WeightPair:
+def weights_for(heat: HeatOfBoth, weighting: Weighting) -> WeightPair:
     """Return the weights of the keypoints of both, and where they came from."""
     if weighting.kind == 'none':
         nothing = Weights(why_none=NOT_ASKED_FOR)
         return WeightPair(nothing, nothing)
+    paired = heat.paired
     partners = (
         tuple(pair.reference_object for pair in paired.pairs),
         tuple(pair.image_object for pair in paired.pairs),
@@ -44,9 +63,12 @@ def weights_for(
         weights_by(
             scene, partner if paired.decided else tuple(range(len(scene.objects))), weighting
         )
-        for scene, partner in zip((reference, image), partners, strict=True)
+        for scene, partner in zip((heat.reference, heat.image), partners, strict=True)
     )
-    return WeightPair(of_reference, of_image)
+    if heat.of_objects:
+        return WeightPair(of_reference, of_image)
+    of_reference, of_image = (replace(one, objects=()) for one in (of_reference, of_image))
+    return WeightPair(of_reference, of_image, heat.fixed_reference)
 
 
 def weights_by(scene: Scene, objects: tuple[int, ...], weighting: Weighting) -> Weights:
@@ -54,7 +76,8 @@ def weights_by(scene: Scene, objects: tuple[int, ...], weighting: Weighting) -> 
     heat = scene.choose(objects)
     if heat is not None:
         values = weights_of(one_heat(heat, weighting.aggregation), weighting)
-        return Weights(values, objects, scene.source_of(objects))
+        maps = tuple(scene.objects[index].heat for index in objects)
+        return Weights(values, objects, scene.source_of(objects), heat=maps)
     if scene.objects:
         return Weights(why_none='no objects were paired')
     return Weights(source=scene.known_from, why_none=scene.why_none)

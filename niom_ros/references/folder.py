@@ -31,6 +31,7 @@ from niom_ros.core.boxes import Box
 from niom_ros.core.durable_files import remove_unfinished, write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import reason
+from niom_ros.core.settings import WANTED, Wanted
 from niom_ros.images.decoding import read_image
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.images.safe_open import FileRefused, opened_file
@@ -56,8 +57,8 @@ MAX_YAML_BYTES = 2_000_000  # bytes; the longest valid description takes 1.2 mil
 MAX_YAML_DEPTH = 20  # nested brackets; a description has three
 KINDS = {'auto': None, 'photo': False, 'drawing': True}
 FIELDS = (
-    'id', 'label', 'kind', 'image', 'page', 'page_dpi', 'mask', 'region', 'objects', 'landmarks',
-    'physical_width',
+    'id', 'label', 'kind', 'wanted', 'image', 'page', 'page_dpi', 'mask', 'region', 'objects',
+    'landmarks', 'physical_width',
 )  # fmt: skip
 
 
@@ -260,6 +261,7 @@ def read_reference(path: str | Path) -> Reference:
             id=text(described, 'id') or file.stem,
             label=text(described, 'label'),
             drawing=kind_in(described),
+            wanted=wanted_in(described),
             region=region_in(described),
             mask=None if mask is None else read_image(beside(file, mask))[:, :, 0],
             objects=objects_in(described, (image.shape[1], image.shape[0])),
@@ -319,6 +321,8 @@ def described_by(given: Reference) -> dict[str, Any]:
         described['label'] = given.label
     if given.drawing is not None:
         described['kind'] = 'drawing' if given.drawing else 'photo'
+    if given.wanted is not None:
+        described['wanted'] = given.wanted
     if given.region is not None:
         region = given.region
         described['region'] = [region.left, region.top, region.width, region.height]
@@ -348,6 +352,17 @@ def kind_in(described: Mapping[str, Any]) -> bool | None:
     if kind not in KINDS:
         raise BadReference(f"kind is '{kind[:40]}': use one of {', '.join(KINDS)}")
     return KINDS[kind]
+
+
+def wanted_in(described: Mapping[str, Any]) -> Wanted | None:
+    """Return what counts as found; None: what the parameter says."""
+    wanted = text(described, 'wanted')
+    if not wanted:
+        return None
+    for choice in WANTED:
+        if wanted == choice:
+            return choice
+    raise BadReference(f"wanted is '{wanted[:40]}': use one of {', '.join(WANTED)}")
 
 
 def page_in(described: Mapping[str, Any]) -> int:

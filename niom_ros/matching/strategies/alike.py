@@ -1,14 +1,17 @@
-"""Carrying the parts of a reference to another object of its kind, which has no homography."""
+"""Finding another object of the reference's kind, and where the reference's points are on it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from niom_ros.core.settings import Options, WeightingKind
+from niom_ros.core.settings import Options, Sought, WeightingKind
+from niom_ros.matching.alike_confidence import alike_confidence, guide_points
+from niom_ros.matching.alike_object import AlikeObject, fit_warp, GuidePoints
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Evidence, Status, Verdict
+from niom_ros.matching.features import MIN_SIDE
+from niom_ros.matching.geometry import Evidence, MAX_REFUSED_CONFIDENCE, Status, Verdict
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
@@ -20,6 +23,7 @@ from niom_ros.semantics.correspondence.field import (
     find_parts,
     PartField,
     PartReference,
+    parts_in,
     prepare_parts,
 )
 from niom_ros.semantics.heat_maps import Area
@@ -29,26 +33,26 @@ MODELS = ('mobilenet-v2', 'efficientnet-lite2')
 
 @dataclass(frozen=True)
 class AlikeParameters:
-    """Which points are reported."""
+    """Which points are reported, and what is claimed."""
 
     columns: int = 12  # of a grid over the reference, and rows
-    # Chosen on every other pair of `niom eval landmarks`, where .86 of the landmarks that are so
-    # certain are right; on the others .83 are.
-    min_certainty: float = 0.88
+    min_certain: int = 4  # points, for ALIKE
+    min_confidence: float = 0.5  # of the kind, for ALIKE; of a point, to count as an inlier
+    margin: float = 0.2  # around marked objects, of their longer side
 
 
 DEFAULTS = AlikeParameters()
 
 
 class Alike:
-    """Returns corresponding points of the object that looks most like the reference.
+    """Finds the object that looks most like the reference, and says whether it is of its kind.
 
-    It never claims that the reference was found: whether the two are of the same kind is not
-    decided yet, and points of different objects do not lie on a homography.
+    It never returns a homography: points of different objects do not lie on one.
     """
 
     name: ClassVar[str] = 'alike'
     rank: ClassVar[int] = 400
+    seeks: ClassVar[Sought] = 'same_kind'
     by_keypoints: ClassVar[bool] = False
 
     def __init__(self, perception: Perception, store: ModelStore) -> None:
@@ -62,42 +66,98 @@ class Alike:
         return ('none',)
 
     def replaces(self, earlier: Match, later: Match) -> bool:
-        """Return whether any part is certain, which says more than a failed search."""
-        return bool(later.inliers.any()) or not len(earlier.correspondences)
+        """Return whether one of the kind was found; also if nothing else was tried."""
+        return later.located or earlier.approach is None
 
     def find(self, search: Search) -> Match | None:
-        """Find the parts of the reference in the object that looks most like it."""
-        image = search.image
+        """Find the object that looks most like the reference."""
+        image, reference = search.image, search.reference
         with image.times.timed('alike'):
-            parts = find_parts(self._features, self._prepared(search.reference), image.image)
-            correspondences = carried(parts, grid_over(search.reference))
-        certain = correspondences.scores >= DEFAULTS.min_certainty
-        message = (
-            'not found; the points are those of the object that looks most like it, of which '
-            f'{certain.sum()} are certain'
+            prepared = self._prepared(reference)
+            found = find_parts(self._features, prepared, image.image)
+            grid = grid_over(reference, prepared.area)
+            points = guide_points(found.field, grid)
+            alike = AlikeObject(
+                confidence=alike_confidence(found),
+                box=found.area.within(image.whole.width, image.whole.height),
+                landmarks=landmarks_on(found.field, reference),
+                signs=found.signs,
+                parts=found.field,
+            )
+        best_first = np.argsort(-points.confidences, kind='stable')
+        confidences = points.confidences[best_first].astype(np.float32)
+        correspondences = Correspondences(
+            grid[best_first].astype(np.float32),
+            points.places[best_first].astype(np.float32),
+            confidences,
         )
-        verdict = Verdict(Status.LOW_CONFIDENCE, message, certain)
-        return Match(verdict, correspondences, parts=parts, evidence=Evidence(certain))
+        warp = fit_warp(correspondences, confidences, found.field.object_size)
+        alike = replace(alike, warp=warp)
+        verdict = judged(alike, confidences >= DEFAULTS.min_confidence)
+        return Match(verdict, correspondences, alike=alike, evidence=Evidence(verdict.inliers))
 
     def find_in(self, reference: PreparedReference, image: np.ndarray, area: Area) -> PartField:
         """Find the parts of the reference in an area of an image, for benchmarks."""
-        return find_parts(self._features, self._prepared(reference), image, area)
+        return parts_in(self._features, self._prepared(reference), image, area)
 
     def _prepared(self, reference: PreparedReference) -> PartReference:
-        area = Area.of_box(reference.box)
         prepared: PartReference = reference.of_strategies.get(
-            self.name, lambda: prepare_parts(self._features, reference.image, area)
+            self.name,
+            lambda: prepare_parts(self._features, reference.image, area_of(reference)),
         )
         return prepared
 
 
-def grid_over(reference: PreparedReference) -> np.ndarray:
-    """Return points all over the part of a reference that is used: N x 2."""
-    box, mask = reference.box, reference.given.counting_mask()
-    shares = (np.arange(DEFAULTS.columns) + 0.5) / DEFAULTS.columns
-    columns, rows = np.meshgrid(
-        box.left - 0.5 + shares * box.width, box.top - 0.5 + shares * box.height
+def judged(alike: AlikeObject, certain: np.ndarray) -> Verdict:
+    """Return whether an object is of the reference's kind, and how many points are certain."""
+    confidence, count = alike.confidence, int(certain.sum())
+    if confidence < DEFAULTS.min_confidence:
+        message = (
+            f'no object of its kind is seen: confidence {confidence:.2f}, '
+            f'{DEFAULTS.min_confidence:.2f} is needed'
+        )
+    elif count < DEFAULTS.min_certain:
+        message = (
+            f'no object of its kind is seen: only {count} of {len(certain)} points are certain, '
+            f'{DEFAULTS.min_certain} are needed'
+        )
+    else:
+        message = f'another object of its kind; {count} of {len(certain)} points are certain'
+        return Verdict(Status.ALIKE, message, certain, confidence=confidence)
+    confidence = min(confidence, MAX_REFUSED_CONFIDENCE)
+    return Verdict(Status.LOW_CONFIDENCE, message, certain, confidence=confidence)
+
+
+def landmarks_on(field: PartField, reference: PreparedReference) -> GuidePoints:
+    """Return where the landmarks of a reference are."""
+    landmarks = reference.given.landmarks
+    if not landmarks:
+        return GuidePoints.none()
+    return guide_points(field, np.array([[mark.x, mark.y] for mark in landmarks]))
+
+
+def area_of(reference: PreparedReference) -> Area:
+    """Return the part of a reference that shows the object: what is marked, with a margin."""
+    used, marked = Area.of_box(reference.box), [one.area for one in reference.given.objects]
+    if not marked:
+        return used
+    left, top = min(area.left for area in marked), min(area.top for area in marked)
+    right, bottom = max(area.right for area in marked), max(area.bottom for area in marked)
+    margin = DEFAULTS.margin * max(right - left, bottom - top)
+    around = Area(
+        max(used.left, left - margin),
+        max(used.top, top - margin),
+        min(used.right, right + margin),
+        min(used.bottom, bottom + margin),
     )
+    return around if min(around.width, around.height) >= MIN_SIDE else used
+
+
+def grid_over(reference: PreparedReference, area: Area) -> np.ndarray:
+    """Return points all over the part of a reference that is used: N x 2."""
+    mask = reference.given.counting_mask()
+    shares = (np.arange(DEFAULTS.columns) + 0.5) / DEFAULTS.columns
+    columns, rows = np.meshgrid(area.left + shares * area.width, area.top + shares * area.height)
     points = np.column_stack([columns.ravel(), rows.ravel()])
     if mask is None:
         return points
@@ -105,20 +165,9 @@ def grid_over(reference: PreparedReference) -> np.ndarray:
     return points[mask[inside[:, 1], inside[:, 0]] != 0]
 
 
-def carried(parts: PartField, points: np.ndarray) -> Correspondences:
-    """Return points of the reference and where they are in the image, the most certain first."""
-    found = parts.carry(points)
-    best_first = np.argsort(-found.certainty, kind='stable')
-    return Correspondences(
-        points[best_first].astype(np.float32),
-        found.places[best_first].astype(np.float32),
-        found.certainty[best_first].astype(np.float32),
-    )
-
-
 PLUGIN = StrategyPlugin(
     name=Alike.name,
-    description='carries points to the object that looks most like the reference',
+    description='finds another object of the kind, and the points of the reference on it',
     licence='BSD-3 and Apache-2.0',
     load=Alike,
     models=models_named(*MODELS),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from niom_ros.core.settings import Options, WeightingKind
+from niom_ros.core.settings import Options, Sought, WeightingKind
 from niom_ros.drawings.tracing import trace, trace_near
 from niom_ros.matching.features import MIN_SIDE
 from niom_ros.matching.geometry import Status
@@ -32,6 +32,7 @@ class Ink:
 
     name: ClassVar[str] = 'ink'
     rank: ClassVar[int] = 200
+    seeks: ClassVar[Sought] = 'same_object'
     by_keypoints: ClassVar[bool] = False
 
     def weightings(

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Options, WeightingKind
+from niom_ros.core.settings import Options, Sought, WeightingKind
 from niom_ros.drawings.tracing import trace_near
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
@@ -28,6 +28,7 @@ class OnObject:
 
     name: ClassVar[str] = 'on_object'
     rank: ClassVar[int] = 300
+    seeks: ClassVar[Sought] = 'same_kind'
     by_keypoints: ClassVar[bool] = False
 
     def weightings(

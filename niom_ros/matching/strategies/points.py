@@ -11,7 +11,13 @@ import torch
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.plugins import FAILED, MATCHERS
-from niom_ros.core.settings import Options, Weighting, WeightingKind
+from niom_ros.core.settings import (
+    HeatSourceName,
+    Options,
+    Sought,
+    Weighting,
+    WeightingKind,
+)
 from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Features
@@ -21,11 +27,11 @@ from niom_ros.matching.keypoint_matcher import PreparedFeatures
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.matching.recently_used import RecentlyUsed
+from niom_ros.matching.strategies.heat_sources import HeatSource, SOURCES
 from niom_ros.matching.strategies.ink_judgement import searches_by_ink
 from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
-from niom_ros.matching.weighting import weighted, WeightPair, weights_for
-from niom_ros.semantics.pairing import PairedObjects
-from niom_ros.semantics.scene import Scene
+from niom_ros.matching.weighting import NO_HEAT, weighted, WeightPair, weights_for
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class Points:
 
     name: ClassVar[str] = 'points'
     rank: ClassVar[int] = 100
+    seeks: ClassVar[Sought] = 'same_object'
     by_keypoints: ClassVar[bool] = True
 
     def __init__(self, perception: Perception) -> None:
@@ -59,6 +66,7 @@ class Points:
         self.calibration = calibration_of(perception.method)
         self._perception = perception
         self._matcher = perception.keypoint_matcher
+        self._heat_sources: RecentlyUsed[HeatSource] = RecentlyUsed(len(SOURCES))
 
     def weightings(
         self, reference: PreparedReference, options: Options
@@ -107,12 +115,10 @@ class Points:
         weighting = replace(options.weighting, kind=search.approach.weighting)
         if weighting.range is None:
             weighting = replace(weighting, range=self._perception.extractor.weight_range)
-        scene, paired = Scene(), PairedObjects()
-        if weighting.kind == 'none':
-            features = image.features
-        else:
-            features, scene = image.features_and_scene()
-            paired = image.paired_with(reference.scene, options.pairing)
+        heat = NO_HEAT
+        if weighting.kind != 'none':
+            heat = self._heat_source(weighting.source).heat_of(search, reference, image)
+        features = image.features
         if len(features) < 4:
             message = (
                 f'the image has only {len(features)} distinct points: '
@@ -120,14 +126,15 @@ class Points:
             )
             nothing = Match.without_matches(Status.NO_KEYPOINTS, message)
             return replace(nothing, image_keypoints=len(features))
-        scene_at_keypoints = scene.at(
-            features.keypoints + features.keypoints.new_tensor(image.place)
-        )
-        weights = weights_for(reference.scene, scene_at_keypoints, paired, weighting)
+        keypoints = features.keypoints + features.keypoints.new_tensor(image.place)
+        weights = weights_for(replace(heat, image=heat.image.at(keypoints)), weighting)
         tried_without = search.earlier.approach == replace(search.approach, weighting='none')
         if tried_without and weights.of_image.values is None:  # would give the same result
             return replace(
-                search.earlier, scene=scene, paired=paired, image_weights=weights.of_image
+                search.earlier,
+                scene=heat.objects,
+                paired=heat.paired,
+                image_weights=weights.of_image,
             )
         with image.times.timed('match'):
             correspondences = self._match_keypoints(
@@ -146,12 +153,16 @@ class Points:
             verdict=verdict,
             correspondences=correspondences,
             image_keypoints=len(features),
-            scene=scene,
-            paired=paired,
+            scene=heat.objects,
+            paired=heat.paired,
             weighting=weighting.kind if weights.apply else 'none',
             reference_weights=weights.of_reference,
             image_weights=weights.of_image,
         )
+
+    def _heat_source(self, name: HeatSourceName) -> HeatSource:
+        """Return where heat comes from, loaded with the first weights that need it."""
+        return self._heat_sources.get(name, lambda: SOURCES[name](self._perception))
 
     def _match_keypoints(
         self,
@@ -166,14 +177,8 @@ class Points:
             return Correspondences.none()
         of_reference, of_image = weights.of_reference, weights.of_image
         with MATCHERS.blaming(self._perception.settings.matcher, FAILED):
-            # The weights of a reference depend only on the objects used and the kind of weighting.
             matches = self._matcher.match(
-                reference.prepared_features.get(
-                    (of_reference.objects, weighting) if of_reference.values is not None else None,
-                    lambda: self._prepare(
-                        reference.features, of_reference.values, weighting.stage
-                    ),
-                ),
+                self._prepare_reference(reference, weights, weighting),
                 self._prepare(image, of_image.values, weighting.stage),
                 score_threshold,
             )
@@ -184,6 +189,21 @@ class Points:
             reference_weights=weights_at(of_reference.values, matches.reference_index),
             image_weights=weights_at(of_image.values, matches.image_index),
         )
+
+    def _prepare_reference(
+        self, reference: PreparedReference, weights: WeightPair, weighting: Weighting
+    ) -> PreparedFeatures:
+        """Prepare the features of a reference, once for all images with the same weights."""
+        weights_of = weights.of_reference
+
+        def prepare() -> PreparedFeatures:
+            return self._prepare(reference.features, weights_of.values, weighting.stage)
+
+        if not weights.fixed_reference:
+            return prepare()
+        # The weights depend only on the objects used and the kind of weighting.
+        key = None if weights_of.values is None else (weights_of.objects, weighting)
+        return reference.prepared_features.get(key, prepare)
 
     def _prepare(
         self, features: Features, weights: torch.Tensor | None, stage: str

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from niom_ros.core.settings import Options, WeightingKind
+from niom_ros.core.settings import Options, Sought, WeightingKind
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, Match, NOT_TRIED
 from niom_ros.matching.perception import Perception
@@ -43,7 +43,8 @@ class Strategy(Protocol):
     """
 
     name: ClassVar[str]  # its registered name
-    rank: ClassVar[int]  # points 100, ink 200, on_object 300: lower ones are tried earlier
+    rank: ClassVar[int]  # points 100, ink 200, on_object 300, alike 400: lower ones go first
+    seeks: ClassVar[Sought]  # the object of the reference, or also others of its kind
     by_keypoints: ClassVar[bool]  # whether its time depends on the number of keypoints
 
     def weightings(
@@ -60,7 +61,7 @@ class Strategy(Protocol):
     def replaces(self, earlier: Match, later: Match) -> bool:
         """Return whether its match is reported instead of that of an earlier approach.
 
-        If not, only the objects that it detected and paired are added to the earlier one.
+        If not, only the objects that it detected, paired or found alike are added to that.
         """
 
 
