@@ -9,9 +9,18 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
+from niom_ros.matching.alike_object import AlikeObject
 from niom_ros.matching.checks import Checks
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Evidence, implausibility, in_front, measure, Status, Verdict
+from niom_ros.matching.geometry import (
+    Evidence,
+    implausibility,
+    in_front,
+    measure,
+    relative_corner_error,
+    Status,
+    Verdict,
+)
 from niom_ros.tracking.appearance import Appearance, AppearanceParameters
 from niom_ros.tracking.corners import (
     choose_corners,
@@ -81,6 +90,29 @@ class FullMatch:
         if not np.isfinite(self.verdict.reference_to_image).all():
             raise ValueError('the homography of a full match must be made of numbers')
 
+    def track(
+        self, limits: Limits | None = None, parameters: TrackingParameters = DEFAULTS
+    ) -> 'Track':
+        """Return a track that starts here."""
+        return Track(self, limits, parameters)
+
+    def replaces(self, former: object) -> bool:
+        """Return whether this may end another track: always."""
+        return True
+
+    def error_of(self, former: object, view: np.ndarray) -> float:
+        """Return the relative corner error of the view that a track had; infinite: of another."""
+        found = self.verdict.reference_to_image
+        if not isinstance(former, Track) or found is None or self.revision != former.revision:
+            return math.inf
+        if self.reference_box != former.reference_box:
+            return math.inf
+        return relative_corner_error(view, found, self.reference_box)
+
+    def seen_from(self, then: np.ndarray, view: np.ndarray) -> np.ndarray:
+        """Return a view of another track as one of this: both start at the reference."""
+        return view
+
 
 @dataclass(frozen=True)
 class Tracked:
@@ -91,11 +123,23 @@ class Tracked:
     correspondences: Correspondences = field(default_factory=Correspondences.none)
     revision: int = 0  # of the reference; another revision is another reference
     matched_stamp: float = math.nan  # of the frame of the full match; NaN: there was none
+    alike: AlikeObject | None = None  # with status ALIKE: it, and where its landmarks are
+    motion: np.ndarray | None = None  # with status ALIKE: 3 x 3, from the image that was matched
 
     @property
     def found(self) -> bool:
         """Return whether the reference was found."""
         return self.verdict.status is Status.OK
+
+    @property
+    def located(self) -> bool:
+        """Return whether the reference was found, or another object of its kind."""
+        return self.view is not None
+
+    @property
+    def view(self) -> np.ndarray | None:
+        """Return the transform (3 x 3) from what is tracked to the image; None: it is lost."""
+        return self.verdict.reference_to_image if self.motion is None else self.motion
 
     @property
     def age(self) -> float:

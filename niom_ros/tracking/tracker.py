@@ -8,7 +8,8 @@ from threading import Lock
 import numpy as np
 
 from niom_ros.core.settings import Limits
-from niom_ros.matching.geometry import relative_corner_error, Status, Verdict
+from niom_ros.matching.geometry import Status, Verdict
+from niom_ros.tracking.alike_track import AlikeMatch, AlikeTrack
 from niom_ros.tracking.frames import grey_frame, GreyFrame, History, HistoryParameters
 from niom_ros.tracking.track import FullMatch, Track, Tracked, TrackingParameters
 
@@ -19,8 +20,9 @@ class TrackerParameters:
 
     max_misses: int = 3  # consecutive full matches without the tracked reference
     max_miss_time: float = 5.0  # seconds from the first of these to the last one
-    max_remembered: int = 512  # tracked frames whose homography is kept, to check full matches
+    max_remembered: int = 512  # tracked frames whose view is kept, to check full matches
     max_disagreement: float = 0.05  # relative corner error between a full match and the track
+    max_alike_disagreement: float = 0.4  # the same for boxes of objects that are only alike
     max_frames_locked: int = 2  # processed while the camera waits for the lock
 
     history: HistoryParameters = field(default_factory=HistoryParameters)
@@ -45,9 +47,9 @@ class Tracker:
         self._parameters = parameters
         self._lock = Lock()
         self._history = History(parameters.history)
-        # Stamps and reference_to_image of tracked frames.
+        # Stamps and views of tracked frames.
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=parameters.max_remembered)
-        self._track: Track | None = None
+        self._track: Track | AlikeTrack | None = None
         self._why_not = NOT_FOUND_YET
         self._misses: list[float] = []  # stamps of consecutive full matches that found nothing
         self._resets = 0  # how often everything was forgotten
@@ -66,17 +68,23 @@ class Tracker:
                 self._remember(self._track.follow(frame))
             return self._answer(stamp)
 
-    def matched(self, match: FullMatch) -> Tracked:
+    def matched(self, match: FullMatch | AlikeMatch) -> Tracked:
         """Track the reference from where a full match found it, up to the newest frame.
 
-        Returns the result for the newest frame.
+        Returns the result for the newest frame. While the object itself is tracked, a match that
+        found one that is only alike did not find it.
         """
         with self._lock:
+            if not match.replaces(self._track):
+                self._missed(match.stamp)
+            if not match.replaces(self._track):  # unless that was one miss too many
+                self._history.forget_until(match.stamp)
+                return self._answer(match.stamp)
             resets, former = self._resets, self._track
             if former is not None and match.stamp <= former.matched_stamp:
                 return self._answer(match.stamp)
             expected = self._expected(match)
-        track = Track(match, self.limits, self._parameters.tracking)
+        track = match.track(self.limits, self._parameters.tracking)
         while True:
             with self._lock:
                 if resets != self._resets:
@@ -96,19 +104,22 @@ class Tracker:
         """
         with self._lock:
             self._history.forget_until(stamp)
-            track = self._track
-            if track is None or track.lost_for_good or stamp <= track.matched_stamp:
-                return
-            self._misses.append(stamp)
-            count, seconds = len(self._misses), stamp - self._misses[0]
-            too_long = count > 1 and seconds >= self._parameters.max_miss_time
-            if count >= self._parameters.max_misses or too_long:
-                self._give_up(f'{count} full matches in a row did not find the reference')
+            self._missed(stamp)
 
     def forget(self, reason: str = NOT_FOUND_YET) -> None:
         """Forget everything, for example because another reference is looked for."""
         with self._lock:
             self._forget(reason)
+
+    def _missed(self, stamp: float) -> None:
+        track = self._track
+        if track is None or track.lost_for_good or stamp <= track.matched_stamp:
+            return
+        self._misses.append(stamp)
+        count, seconds = len(self._misses), stamp - self._misses[0]
+        too_long = count > 1 and seconds >= self._parameters.max_miss_time
+        if count >= self._parameters.max_misses or too_long:
+            self._give_up(f'{count} full matches in a row did not find the reference')
 
     def _forget(self, reason: str) -> None:
         self._resets += 1
@@ -121,8 +132,8 @@ class Tracker:
         self._misses.clear()
 
     def _remember(self, tracked: Tracked) -> None:
-        if tracked.verdict.reference_to_image is not None:
-            self._past.append((tracked.stamp, tracked.verdict.reference_to_image))
+        if tracked.view is not None:
+            self._past.append((tracked.stamp, tracked.view))
 
     def _answer(self, stamp: float) -> Tracked:
         """Return the result for the newest frame, or for `stamp` if none is newer."""
@@ -133,43 +144,45 @@ class Tracker:
         nothing = Verdict(Status.LOW_CONFIDENCE, self._why_not, np.zeros(0, bool))
         return Tracked(stamp, nothing)
 
-    def _expected(self, match: FullMatch) -> np.ndarray | None:
+    def _expected(self, match: FullMatch | AlikeMatch) -> np.ndarray | None:
         """Return where the track has the reference now, if the full match agrees with it."""
-        if self._track is None or not self._agrees(match):
+        then = self._confirmed_by(match)
+        now = None if self._track is None else self._track.newest.view
+        return None if then is None or now is None else match.seen_from(then, now)
+
+    def _confirmed_by(self, match: FullMatch | AlikeMatch) -> np.ndarray | None:
+        """Return the view that the track had in the frame of a full match that agrees with it."""
+        then = next((view for stamp, view in self._past if stamp == match.stamp), None)
+        if then is None or self._track is None:
             return None
-        return self._track.newest.verdict.reference_to_image
+        parameters = self._parameters
+        only_alike = isinstance(match, AlikeMatch)
+        most = parameters.max_alike_disagreement if only_alike else parameters.max_disagreement
+        return then if match.error_of(self._track, then) <= most else None
 
-    def _agrees(self, match: FullMatch) -> bool:
-        """Return whether the track had the reference where a full match of that frame found it."""
-        found = match.verdict.reference_to_image
-        tracked = next((past for stamp, past in self._past if stamp == match.stamp), None)
-        track = self._track
-        if found is None or tracked is None or track is None:
-            return False
-        if match.revision != track.revision or match.reference_box != track.reference_box:
-            return False
-        error = relative_corner_error(tracked, found, match.reference_box)
-        return error <= self._parameters.max_disagreement
-
-    def _replace(self, track: Track, match: FullMatch) -> None:
+    def _replace(self, track: Track | AlikeTrack, match: FullMatch | AlikeMatch) -> None:
         """Continue with the track of a new full match."""
-        former = self._track
-        confirmed = former is not None and former.newest.found and self._agrees(match)
+        former, then = self._track, self._confirmed_by(match)
+        confirmed = former is not None and former.newest.located and then is not None
         self._misses.clear()
         self._history.forget_until(match.stamp)
-        if former is not None and confirmed and not track.newest.found:
+        if former is not None and confirmed and not track.newest.located:
             # Both agree, but the full match could not be tracked to the newest frame.
             former.confirm(match.stamp, match.verdict.confidence)
             return
         if self._history.newest is None:
             self._history.add(track.frame)
-        if not confirmed:
-            self._past.clear()
+        past = list(self._past) if confirmed else []
+        self._past.clear()
+        if then is not None:
+            self._past.extend((stamp, match.seen_from(then, view)) for stamp, view in past)
         self._track = track
         self._remember(track.newest)
 
 
-def catch_up(track: Track, frames: Sequence[GreyFrame], expected: np.ndarray | None) -> None:
+def catch_up(
+    track: Track | AlikeTrack, frames: Sequence[GreyFrame], expected: np.ndarray | None
+) -> None:
     """Bring a track forward to the last of some frames, in leaps as long as possible.
 
     `expected` is where another track has the reference in the last frame.
