@@ -17,6 +17,7 @@ from niom_ros.nodes.frame_reader import CameraImage, FrameReader, Received
 from niom_ros.nodes.newest_frame import NewestFrame
 from niom_ros.nodes.picture_thread import PictureRequest, PictureThread
 from niom_ros.nodes.statistics import Statistics
+from niom_ros.pictures.answers import View
 from niom_ros.stream.answers import Answer, no_answer
 from niom_ros.stream.stream import MatchDeadline, Stream
 
@@ -131,7 +132,7 @@ class FrameWorker:
             # So that no message mentions a reference after the reply to its removal; pictures may
             # come a moment later.
             with self._configured.library.unchanging():
-                if answer.found:
+                if answer.located:
                     outdated = self._reader.why_stale(message, live) or self._why_replaced(answer)
                     answer = answer.but(Status.STALE, outdated) if outdated else answer
                 camera = getattr(received.frame, 'camera', None)
@@ -156,7 +157,9 @@ class FrameWorker:
             answer=answer,
             stamp=received.frame.stamp,
             header=received.message.header,
-            width=received.live.values['picture_width'],
+            view=View(
+                received.live.values['picture_width'], received.live.values['heatmap_landmark']
+            ),
         )
         try:
             self._pictures.show(shown, only_heat)

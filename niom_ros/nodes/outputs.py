@@ -19,7 +19,7 @@ from niom_ros.messages.results import (
 from niom_ros.msg import Homography, LandmarkArray, MatchResult
 from niom_ros.nodes.markers import marker_array
 from niom_ros.nodes.ros_messages import build, rgb_to_message
-from niom_ros.pictures.answers import debug_picture, heatmap_picture, overlay_picture
+from niom_ros.pictures.answers import debug_picture, heatmap_picture, overlay_picture, View
 from niom_ros.references.known_reference import KnownReference
 from niom_ros.stream.answers import Answer
 from niom_ros.stream.camera import CameraModel
@@ -112,9 +112,9 @@ class Outputs:
         """Return whether anybody listens to the pictures of a topic."""
         return bool(self._pictures[topic].get_subscription_count())
 
-    def publish_picture(self, topic: str, answer: Answer, header: Header, width: int) -> None:
+    def publish_picture(self, topic: str, answer: Answer, header: Header, view: View) -> None:
         """Draw and publish one of the pictures of a frame."""
-        picture = PICTURES[topic](answer, width)
+        picture = PICTURES[topic](answer, view)
         if picture is not None:
             self._pictures[topic].publish(rgb_to_message(picture, header))
 

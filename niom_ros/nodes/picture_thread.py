@@ -11,6 +11,7 @@ from std_msgs.msg import Header
 
 from niom_ros.core.faults import explained
 from niom_ros.nodes.outputs import HEAT, Outputs, PICTURES
+from niom_ros.pictures.answers import View
 from niom_ros.stream.answers import Answer
 
 NICENESS = 10  # of 0 to 19, the least urgent
@@ -23,7 +24,7 @@ class PictureRequest:
     answer: Answer
     stamp: float  # of its frame, in seconds
     header: Header  # of the camera image
-    width: int  # of the picture, at most, in pixels
+    view: View
 
 
 class PictureThread:
@@ -69,7 +70,7 @@ class PictureThread:
         while (task := self._next()) is not None:
             topic, shown = task
             try:
-                self._outputs.publish_picture(topic, shown.answer, shown.header, shown.width)
+                self._outputs.publish_picture(topic, shown.answer, shown.header, shown.view)
             except BaseException as error:  # answers do not depend on pictures
                 self._report(f'a picture could not be drawn: {explained(error)}')
             del task, shown  # the networks' view of an image takes megabytes

@@ -8,6 +8,7 @@ from sensor_msgs.msg import Image
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained, printable
+from niom_ros.core.settings import Wanted
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError, TooPlain
 from niom_ros.images.pages.reading import problem_with_dpi, ReadPicture
@@ -32,6 +33,13 @@ from niom_ros.srv import SetReference
 POOR_MATCHABILITY = 0.2
 MAX_PATH_LENGTH = 4096  # characters, the limit of Linux
 KINDS = {SetReference.Request.KIND_PHOTO: False, SetReference.Request.KIND_DRAWING: True}
+WANTED: dict[int, Wanted | None] = {
+    SetReference.Request.WANTED_DEFAULT: None,
+    SetReference.Request.WANTED_SAME_OBJECT: 'same_object',
+    SetReference.Request.WANTED_SAME_KIND: 'same_kind',
+    SetReference.Request.WANTED_EITHER: 'either',
+}
+WANTED_NUMBERS = {wanted: number for number, wanted in WANTED.items()}
 
 
 class NoCameraImage(UserError):
@@ -58,6 +66,8 @@ def check_request(request: SetReference.Request) -> None:
         raise BadReference(problem)
     if request.kind > SetReference.Request.KIND_DRAWING:
         raise BadReference(f'kind {request.kind} is unknown: use one of the KIND constants')
+    if request.wanted not in WANTED:
+        raise BadReference(f'wanted {request.wanted} is unknown: use one of the WANTED constants')
     check_count('objects', request.objects, MAX_OBJECTS)
     check_count('landmarks', request.landmark_names, MAX_LANDMARKS)
     if not (len(request.landmark_names) == len(request.landmark_x) == len(request.landmark_y)):
@@ -80,6 +90,7 @@ def given_reference(request: SetReference.Request, picture: ReadPicture) -> Refe
         id=request.id or 'default',
         label=request.label,
         drawing=KINDS.get(request.kind),
+        wanted=WANTED[request.wanted],
         region=requested_region(request),
         mask=requested_mask(request),
         objects=tuple(
@@ -164,6 +175,7 @@ def reference_info(known: KnownReference, selected: bool) -> ReferenceInfo:
         landmark_names=[mark.name for mark in given.landmarks],
         physical_width=given.physical_width,
         file=printable(known.file),
+        wanted=WANTED_NUMBERS[given.wanted],
     )
 
 

@@ -15,7 +15,7 @@ from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prior import Prior
 from niom_ros.references.known_reference import KnownReference
 from niom_ros.stream.camera import CameraModel
-from niom_ros.stream.landmarks import place_landmarks, PlacedLandmark
+from niom_ros.stream.landmarks import named_places, place_landmarks, PlacedLandmark
 from niom_ros.stream.pose import find_pose, Pose
 from niom_ros.stream.rotation import Rotation
 
@@ -55,6 +55,11 @@ class Answer:
     def found(self) -> bool:
         """Return whether a reference was found in the image."""
         return self.status is Status.OK
+
+    @property
+    def located(self) -> bool:
+        """Return whether a reference was found, or another object of its kind."""
+        return self.upright.located
 
     @property
     def message(self) -> str:
@@ -148,19 +153,28 @@ def answer_about(
 ) -> Answer:
     """Return what follows from the match of a reference with an upright image."""
     answer = Answer(upright, image, rotation, reference=known)
-    landmarks = place_landmarks(
-        known.given.landmarks,
-        answer.match.correspondences,
-        answer.match.verdict,
-        image_width=rotation.width,
-        image_height=rotation.height,
-        mode=options.landmark_mode,
-        reprojection_error=options.matching.limits.reprojection_error,
-    )
+    landmarks = landmarks_in(answer.match, known, rotation, options)
     pose, no_pose = None, no_camera
     if camera is not None:
         pose, no_pose = pose_of(known, answer.match, camera)
     return replace(answer, landmarks=landmarks, pose=pose, no_pose=no_pose)
+
+
+def landmarks_in(
+    match: Match, known: KnownReference, rotation: Rotation, options: StreamOptions
+) -> tuple[PlacedLandmark, ...]:
+    """Return the landmarks of a reference that was found, or on another object of its kind."""
+    landmarks, size = known.given.landmarks, (rotation.width, rotation.height)
+    if match.status is Status.ALIKE and match.alike is not None:
+        return named_places(landmarks, match.alike.landmarks, *size)
+    return place_landmarks(
+        landmarks,
+        match.correspondences,
+        match.verdict,
+        *size,
+        mode=options.landmark_mode,
+        reprojection_error=options.matching.limits.reprojection_error,
+    )
 
 
 def pose_of(known: KnownReference, match: Match, camera: CameraModel) -> tuple[Pose | None, str]:

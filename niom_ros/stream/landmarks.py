@@ -8,6 +8,7 @@ from scipy.spatial import KDTree
 
 from niom_ros.core.homographies import homography_deviations, SHARED_ERROR, warp_points
 from niom_ros.core.settings import check_choice, LANDMARK_MODES, LandmarkMode
+from niom_ros.matching.alike_object import GuidePoints
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.reference import Landmark
@@ -38,7 +39,8 @@ DEFAULTS = LandmarkParameters()
 class PlacedLandmark:
     """Where a landmark is in the image and how certain that is, in pixels of the image.
 
-    If it would lie behind the camera, x and y are NaN and the deviation is infinite.
+    If it would lie behind the camera, or is no longer in view, x and y are NaN and the deviation
+    is infinite.
     """
 
     name: str
@@ -105,16 +107,24 @@ def place_landmarks(
             )
         else:
             deviations = np.sqrt(deviations**2 + field.bend)
-    limits = np.array([image_width, image_height]) - 0.5  # pixel centres are integers
-    inside = np.all((image_points >= -0.5) & (image_points < limits), axis=1)
     confidences = verdict.confidence / (1 + (deviations / reprojection_error) ** 2)
+    places = GuidePoints(image_points, deviations, confidences)
+    return named_places(landmarks, places, image_width, image_height)
+
+
+def named_places(
+    landmarks: tuple[Landmark, ...], places: GuidePoints, image_width: int, image_height: int
+) -> tuple[PlacedLandmark, ...]:
+    """Return landmarks at their places in an image of this size."""
+    limits = np.array([image_width, image_height]) - 0.5  # pixel centres are integers
+    inside = np.all((places.places >= -0.5) & (places.places < limits), axis=1)
     return tuple(
         PlacedLandmark(
             name=landmark.name,
-            x=float(image_points[index, 0]),
-            y=float(image_points[index, 1]),
-            deviation=float(deviations[index]),
-            confidence=float(confidences[index]),
+            x=float(places.places[index, 0]),
+            y=float(places.places[index, 1]),
+            deviation=float(places.deviations[index]),
+            confidence=float(places.confidences[index]),
             inside=bool(inside[index]),
         )
         for index, landmark in enumerate(landmarks)

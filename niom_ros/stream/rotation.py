@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
+from niom_ros.matching.alike_object import moved
 from niom_ros.matching.match import Match
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Scene
@@ -39,7 +40,8 @@ class Rotation:
     def received(self, match: Match) -> Match:
         """Return a match with the upright image in pixels of the received one.
 
-        Heat maps stay as they are: only the upright image needs them.
+        Heat maps, and the field of an alike object, stay as they are: only the upright image needs
+        them.
         """
         if not self.degrees:
             return match
@@ -55,6 +57,7 @@ class Rotation:
             correspondences=replace(correspondences, image_points=points),
             verdict=replace(verdict, reference_to_image=homography),
             scene=self._turned(match.scene),
+            alike=None if match.alike is None else moved(match.alike, back),
         )
 
     def _turned(self, scene: Scene) -> Scene:

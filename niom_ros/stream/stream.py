@@ -28,6 +28,7 @@ from niom_ros.stream.camera import CameraModel
 from niom_ros.stream.keypoint_budget import KeypointBudget
 from niom_ros.stream.recollection import Recollection
 from niom_ros.stream.rotation import Rotation
+from niom_ros.tracking.alike_track import AlikeMatch
 from niom_ros.tracking.track import FullMatch, Tracked
 from niom_ros.tracking.tracker import Tracker
 
@@ -197,7 +198,7 @@ class Stream:
     def answer_frame(self, frame: Frame | RefusedFrame) -> Answer:
         """Track and, when due, match in full, all in the calling thread."""
         followed = self.follow(frame)
-        if followed is not None and (followed.found or not self.wants_match):
+        if followed is not None and (followed.located or not self.wants_match):
             if self.wants_match:
                 self.match(frame)
             return followed
@@ -230,7 +231,7 @@ class Stream:
             return no_answer(Status.FAULT, stuck)
         try:
             tracked, tag = self._track(frame) if target is not None else (None, None)
-            found = tracked is not None and tracked.found
+            found = tracked is not None and tracked.located
             answer = None
             if found or self._tracking:
                 answer = replace(self._tracked_answer(frame, tracked, begun), matched_tag=tag)
@@ -271,7 +272,7 @@ class Stream:
         current = any(known.revision == tracked.revision for known in frame.references)
         with self._lock:
             tag = self._tags.get(tracked.matched_stamp)
-        if not current or (tracked.found and tag is None):
+        if not current or (tracked.located and tag is None):
             return None, None  # the track is being forgotten just now
         return tracked, tag
 
@@ -288,6 +289,7 @@ class Stream:
             tracked.verdict,
             tracked.correspondences,
             stage_seconds={'track': self._clock() - begun},
+            alike=tracked.alike,
             reference_weights=NOT_WEIGHTED,
             image_weights=NOT_WEIGHTED,
         )
@@ -381,24 +383,14 @@ class Stream:
         if target != self._target:
             return
         known = answer.reference
-        if not answer.found or known is None:
+        if not answer.located or known is None:
             self._tracker.not_found(frame.stamp)
             return
         with self._lock:
             tag = frame.stamp if frame.tag is None else frame.tag
             remember(self._tags, frame.stamp, tag, MAX_TAGS)
         self._tracker.limits = frame.options.matching.limits
-        self._tracker.matched(
-            FullMatch(
-                stamp=frame.stamp,
-                image=frame.upright,
-                verdict=answer.upright.verdict,
-                correspondences=answer.upright.correspondences,
-                reference_box=known.prepared.box,
-                counting_area=known.prepared.counting_area,
-                revision=known.revision,
-            )
-        )
+        self._tracker.matched(full_match(frame, answer.upright, known))
         if target != self._target:  # changed meanwhile
             self.forget(OTHER_TARGET)
 
@@ -413,6 +405,28 @@ def target_of(frame: Frame | RefusedFrame) -> Target:
     """Return what is looked for in a frame, and how."""
     revisions = tuple(known.revision for known in frame.references)
     return Target(revisions, frame.options.matching.limits, frame.options.rotation)
+
+
+def full_match(frame: Frame, match: Match, known: KnownReference) -> FullMatch | AlikeMatch:
+    """Return what a full match found in a frame, to be tracked."""
+    if match.alike is not None and match.status is Status.ALIKE:
+        return AlikeMatch(
+            stamp=frame.stamp,
+            image=frame.upright,
+            verdict=match.verdict,
+            correspondences=match.correspondences,
+            alike=match.alike,
+            revision=known.revision,
+        )
+    return FullMatch(
+        stamp=frame.stamp,
+        image=frame.upright,
+        verdict=match.verdict,
+        correspondences=match.correspondences,
+        reference_box=known.prepared.box,
+        counting_area=known.prepared.counting_area,
+        revision=known.revision,
+    )
 
 
 def remember(kept: dict[float, Any], stamp: float, what: Any, most: int) -> None:
