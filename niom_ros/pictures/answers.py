@@ -1,11 +1,14 @@
 """Pictures of the answer to a frame, always upright."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
+from niom_ros.matching.match import Match
+from niom_ros.matching.reference import Landmark
+from niom_ros.pictures.likelihood import draw_likelihood
 from niom_ros.pictures.matches import (
     draw_edges,
     draw_matches,
@@ -17,14 +20,22 @@ from niom_ros.stream.answers import Answer
 from niom_ros.stream.landmarks import PlacedLandmark
 
 
-def debug_picture(answer: Answer, width: int) -> np.ndarray | None:
+@dataclass(frozen=True)
+class View:
+    """What a picture of an answer shows."""
+
+    width: int = 1280  # of the picture, at most, in pixels
+    landmark: str = ''  # whose likelihood the heat map shows; '': the first that is known
+
+
+def debug_picture(answer: Answer, view: View) -> np.ndarray | None:
     """Draw reference and frame side by side, joined by the matches; None without a frame."""
-    return drawn(draw_matches, answer, width)
+    return drawn(draw_matches, answer, view.width)
 
 
-def overlay_picture(answer: Answer, width: int) -> np.ndarray | None:
+def overlay_picture(answer: Answer, view: View) -> np.ndarray | None:
     """Draw the frame, overlaid with the reference where it was found."""
-    return drawn(draw_overlay, answer, width)
+    return drawn(draw_overlay, answer, view.width)
 
 
 def drawn(draw: Callable[..., np.ndarray], answer: Answer, width: int) -> np.ndarray | None:
@@ -40,20 +51,34 @@ def drawn(draw: Callable[..., np.ndarray], answer: Answer, width: int) -> np.nda
     return draw(known.prepared if known else None, answer.image, answer.upright, options)
 
 
-def heatmap_picture(answer: Answer, width: int) -> np.ndarray | None:
+def heatmap_picture(answer: Answer, view: View) -> np.ndarray | None:
     """Draw objects, pairs and heat; for a frame that needed no weights, only its objects.
 
-    For a drawing that was searched by its ink, draw the edges instead.
+    For a drawing that was searched by its ink, draw the edges instead; for an object that is only
+    alike, where each place of it is likely to be.
     """
     if answer.analysis is None or answer.reference is None:
         return None
-    match = answer.upright
+    reference, image = answer.reference.prepared, answer.analysis.image
+    match, width = answer.upright, view.width
+    if match.parts is not None and len(match.correspondences) and match.strategy == 'alike':
+        point = chosen_point(reference.given.landmarks, match, view.landmark)
+        return draw_likelihood(reference, image, match, point, width)
     if match.edges is not None:
-        return draw_edges(answer.reference.prepared, answer.analysis.image, match, width)
+        return draw_edges(reference, image, match, width)
     if not match.scene.objects:
         # Somebody is watching: show what the detector sees, even if it was not needed.
         match = replace(match, scene=answer.analysis.scene)
-    return draw_semantics(answer.reference.prepared, answer.analysis.image, match, width)
+    return draw_semantics(reference, image, match, width)
+
+
+def chosen_point(landmarks: Sequence[Landmark], match: Match, name: str) -> Landmark:
+    """Return the landmark of this name, or the first; if there is none, the most certain point."""
+    for landmark in landmarks:
+        if not name or landmark.name == name:
+            return landmark
+    x, y = match.correspondences.reference_points[0].tolist()
+    return Landmark('the most certain point', x, y)
 
 
 def upright_landmarks(answer: Answer) -> list[PlacedLandmark]:

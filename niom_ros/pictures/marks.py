@@ -14,6 +14,7 @@ from niom_ros.pictures.lettering import Colour, SKY, WHITE
 
 BLUE = (0, 114, 178)
 VERMILLION = (213, 94, 0)
+GREEN = (0, 158, 115)
 PURPLE = (204, 121, 167)
 GREY = (205, 205, 205)
 SLATE = (86, 90, 98)
@@ -77,6 +78,31 @@ def draw_line(
     if visible:
         cv2.line(pixels, start, end, BLACK, thickness + 2, cv2.LINE_AA)
         cv2.line(pixels, start, end, colour, thickness, cv2.LINE_AA)
+
+
+def draw_thin_line(pixels: np.ndarray, start: Pixel, end: Pixel, colour: Colour) -> None:
+    """Draw a line of one pixel without a border, even if it starts or ends far outside."""
+    visible, start, end = cv2.clipLine((0, 0, pixels.shape[1], pixels.shape[0]), start, end)
+    if visible:
+        cv2.line(pixels, start, end, colour, 1, cv2.LINE_AA)
+
+
+def draw_dashed_quadrangle(pixels: np.ndarray, corners: np.ndarray, size: int) -> None:
+    """Draw four dashed edges, with an arrow head at the first one: the top of a rough fit."""
+    for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        dashes = round(min(max(2.0, math.hypot(*(end - start)) / (2 * size)), 50.0))
+        steps = np.linspace(start, end, 2 * dashes)
+        for first, last in zip(whole(steps[::2]), whole(steps[1::2]), strict=True):
+            draw_line(pixels, first, last, SKY, 1 + size // 12)
+    top, bottom = corners[:2].mean(axis=0), corners[2:].mean(axis=0)
+    draw_arrow_head(pixels, top, top - bottom, WHITE, size)
+
+
+def draw_deviation(pixels: np.ndarray, point: Pixel, radius: float) -> None:
+    """Draw a circle of the size of a standard deviation around a landmark."""
+    rounded = round(min(radius, max(pixels.shape)))
+    cv2.circle(pixels, point, rounded, BLACK, 4, cv2.LINE_AA)
+    cv2.circle(pixels, point, rounded, PURPLE, 2, cv2.LINE_AA)
 
 
 def draw_quadrangle(pixels: np.ndarray, corners: np.ndarray, size: int) -> None:

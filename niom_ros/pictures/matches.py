@@ -29,11 +29,15 @@ from niom_ros.pictures.marks import (
     draw_arrow_head,
     draw_box,
     draw_cross,
+    draw_dashed_quadrangle,
+    draw_deviation,
     draw_diamond,
     draw_dot,
     draw_ink,
     draw_line,
     draw_quadrangle,
+    draw_thin_line,
+    GREEN,
     HEAT_COLOURS,
     PURPLE,
     SCORE_COLOURS,
@@ -42,14 +46,18 @@ from niom_ros.pictures.marks import (
     VERMILLION,
     whole,
 )
+from niom_ros.semantics.heat_maps import HeatMap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import Scene
 
 GAP = 8  # pixels between two images
 READABLE_WIDTH = 640  # narrower images are enlarged to this, if max_width allows it
 MAX_REFERENCE_WIDTH = 1.25  # times the width of the camera image
-MAX_LINES = 80  # with more, single lines cannot be told apart
+MAX_LINES = 80  # thick ones: with more, single lines cannot be told apart
+DRAWN_DEVIATION = 0.65  # of the text size: smaller circles are hidden by their landmark
 FINEST_HEAT = 256  # pixels per side: heat is smooth, and a finer map takes long
+
+STATUS_LOOKS = {Status.OK: (BLUE, '✓'), Status.ALIKE: (GREEN, '≈')}  # others failed
 
 Rectangle = tuple[int, int, int, int]  # left, top, right, bottom
 
@@ -68,6 +76,10 @@ class NamedPoint(Protocol):
     @property
     def y(self) -> float:
         """Return its row in pixels; NaN: unknown."""
+
+    @property
+    def deviation(self) -> float:
+        """Return its standard deviation in pixels."""
 
     @property
     def inside(self) -> bool:
@@ -103,19 +115,20 @@ def draw_matches(
     match: Match,
     options: PictureOptions = DEFAULTS,
 ) -> np.ndarray:
-    """Draw reference and image side by side, joined by the matches that agree."""
-    found = match.verdict.reference_to_image
+    """Draw reference and image side by side, joined by the matches."""
     images = [image] if reference is None else [reference.image, image]
     canvas, panels = arrange(images, options.max_width)
     if reference is not None:
         draw_correspondences(canvas, panels[0], panels[1], match)
         draw_outline(panels[0], reference, np.eye(3))
-        if found is not None:
-            draw_outline(panels[1], reference, found)
+        draw_place(panels[1], reference, match)
         name_sides(panels)
     draw_landmarks(panels[-1], options.landmarks)
     size = panels[-1].text_size
-    entries = match_entries(size) + place_entries(size, options.landmarks) if reference else []
+    entries = []
+    if reference is not None:
+        alike = match.status is Status.ALIKE
+        entries = match_entries(size, alike) + place_entries(size, options.landmarks, alike)
     return framed(status_banner(canvas.shape[1], match, options.title), canvas, entries)
 
 
@@ -128,7 +141,8 @@ def draw_overlay(
     """Draw the image, overlaid with the used part of the reference where it was found."""
     canvas, panel = overlaid(reference, image, match, options.max_width)
     draw_landmarks(panel, options.landmarks)
-    entries = place_entries(panel.text_size, options.landmarks)
+    alike = match.status is Status.ALIKE
+    entries = place_entries(panel.text_size, options.landmarks, alike)
     return framed(status_banner(canvas.shape[1], match, options.title), canvas, entries)
 
 
@@ -137,11 +151,12 @@ def draw_semantics(
 ) -> np.ndarray:
     """Draw the objects of both images, the pairs and the heat behind the weights."""
     scenes = [reference.scene, match.scene]
-    used = [match.reference_weights.objects, match.image_weights.objects]
+    weights = [match.reference_weights, match.image_weights]
+    used = [side.objects for side in weights]
     canvas, panels = arrange([reference.image, image], max_width)
-    for panel, scene, indices in zip(panels, scenes, used, strict=True):
-        draw_heat(panel, [scene.objects[index] for index in indices])
-        draw_objects(panel, scene, indices)
+    for panel, scene, side in zip(panels, scenes, weights, strict=True):
+        draw_heat(panel, side.heat)
+        draw_objects(panel, scene, side.objects)
     draw_pairs(canvas, panels, scenes, match)
     name_sides(panels)
     for panel, scene, indices in zip(panels, scenes, used, strict=True):
@@ -182,7 +197,7 @@ def draw_report(reference: PreparedReference, image: np.ndarray, match: Match) -
         parts.insert(0, draw_edges(reference, image, match))
     if match.weighting != 'none':
         parts.insert(0, draw_semantics(reference, image, match))
-    if match.verdict.reference_to_image is not None:
+    if match.located:
         parts.append(overlaid(reference, image, match, parts[0].shape[1])[0])
     return stacked(parts)
 
@@ -252,16 +267,23 @@ def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def draw_correspondences(canvas: np.ndarray, left: Panel, right: Panel, match: Match) -> None:
-    """Join inliers by lines in the colour of their score; cross out the others."""
+    """Join all matches by lines: thin ones, crossed out, for those that disagree.
+
+    Of those that agree, some have a thick line in the colour of their score.
+    """
     pairs, agrees, size = match.correspondences, match.verdict.inliers, left.text_size
     starts = whole(warp_points(left.from_image, pairs.reference_points) + left.corner)
     ends = whole(warp_points(right.from_image, pairs.image_points) + right.corner)
     colours = score_colours(pairs.scores)
     for index in np.flatnonzero(~agrees):
+        draw_thin_line(canvas, starts[index], ends[index], VERMILLION)
+    for index in np.flatnonzero(~agrees):
         draw_cross(canvas, starts[index], size)
         draw_cross(canvas, ends[index], size)
     # Best first. The best are drawn last, so that they are on top.
     agreeing = np.flatnonzero(agrees)[::-1]
+    for index in agreeing:
+        draw_thin_line(canvas, starts[index], ends[index], colours[index])
     lines = min(MAX_LINES, len(agreeing), canvas.shape[0] // 8 + 1)
     for index in agreeing[np.linspace(0, len(agreeing) - 1, lines).round().astype(int)]:
         draw_line(canvas, starts[index], ends[index], colours[index], 1 + size // 12)
@@ -278,15 +300,34 @@ def draw_outline(
     draw_quadrangle(panel.pixels, warp_points(warp, reference.box.corners()), panel.text_size)
 
 
+def draw_place(panel: Panel, reference: PreparedReference, match: Match) -> None:
+    """Draw where the reference is, or with dashes where it fits an alike object roughly."""
+    place = placing(match)
+    if place is None:
+        return
+    if match.found:
+        draw_outline(panel, reference, place)
+        return
+    corners = warp_points(panel.from_image @ place, reference.box.corners())
+    draw_dashed_quadrangle(panel.pixels, corners, panel.text_size)
+
+
+def placing(match: Match) -> np.ndarray | None:
+    """Return the transform from the reference to what was found, exact or rough, if any."""
+    if match.status is Status.ALIKE and match.alike is not None and match.alike.warp is not None:
+        return match.alike.warp.matrix
+    return match.verdict.reference_to_image
+
+
 def overlaid(
     reference: PreparedReference | None, image: np.ndarray, match: Match, max_width: int
 ) -> tuple[np.ndarray, Panel]:
     """Return a canvas with the overlay, without text."""
-    found = match.verdict.reference_to_image
     canvas, (panel,) = arrange([image], max_width)
-    if reference is not None and found is not None:
-        lay_over(panel, reference, found)
-        draw_outline(panel, reference, found)
+    place = placing(match)
+    if reference is not None and place is not None:
+        lay_over(panel, reference, place)
+        draw_place(panel, reference, match)
     return canvas, panel
 
 
@@ -315,6 +356,10 @@ def draw_landmarks(panel: Panel, landmarks: Sequence[NamedPoint]) -> None:
     points = warp_points(panel.from_image, points)
     corner = np.array(panel.pixels.shape[1::-1]) - 1
     nearest = points.clip(np.minimum(4, corner / 2), np.maximum(corner - 4, corner / 2))
+    scale = panel.from_image[0, 0]
+    for mark, centre in zip(known, whole(points), strict=True):
+        if mark.inside and scale * mark.deviation > DRAWN_DEVIATION * size:
+            draw_deviation(panel.pixels, centre, scale * mark.deviation)
     for mark, point, inner in zip(known, points, nearest, strict=True):
         if mark.inside:
             draw_diamond(panel.pixels, point, size)
@@ -326,17 +371,21 @@ def draw_landmarks(panel: Panel, landmarks: Sequence[NamedPoint]) -> None:
         write_label(panel, mark.name, place)
 
 
-def draw_heat(panel: Panel, objects: Sequence[SeenObject]) -> None:
-    """Colour an image by the heat of objects, the maximum where they overlap."""
+def draw_heat(panel: Panel, maps: Sequence[HeatMap]) -> None:
+    """Colour an image by heat maps, the maximum where they overlap."""
+    height, width = panel.pixels.shape[:2]
+    rows, columns = min(height, FINEST_HEAT), min(width, FINEST_HEAT)
+    heat = np.zeros((rows, columns), np.float32)
+    for each in maps:
+        heat = np.maximum(heat, each.picture(columns, rows).cpu().numpy())
+    draw_heat_map(panel, cv2.resize(heat, (width, height)))
+
+
+def draw_heat_map(panel: Panel, heat: np.ndarray) -> None:
+    """Colour an image by the heat of each pixel, 0 to 1."""
     # Grey and darker, so that the heat stands out.
     grey = cv2.convertScaleAbs(cv2.cvtColor(panel.pixels, cv2.COLOR_RGB2GRAY), alpha=0.7)
     ground = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)
-    height, width = grey.shape
-    rows, columns = min(height, FINEST_HEAT), min(width, FINEST_HEAT)
-    heat = np.zeros((rows, columns), np.float32)
-    for seen in objects:
-        heat = np.maximum(heat, seen.heat.picture(columns, rows).cpu().numpy())
-    heat = cv2.resize(heat, (width, height))
     colours = cv2.applyColorMap((255 * heat).astype(np.uint8), HEAT_COLOURS)
     share = np.minimum(0.8, 1.6 * heat)
     panel.pixels[:] = cv2.blendLinear(colours, ground, share, 1 - share)
@@ -421,11 +470,11 @@ def overlap(one: Rectangle, other: Rectangle) -> bool:
 def status_banner(width: int, match: Match, title: str) -> np.ndarray:
     """Return a strip that says how the match went."""
     verdict = match.verdict
-    found = verdict.status is Status.OK
+    colour, symbol = STATUS_LOOKS.get(verdict.status, (VERMILLION, '✗'))
     return banner(
         width,
-        BLUE if found else VERMILLION,
-        headline=f'{"✓" if found else "✗"} {verdict.status.name.replace("_", " ")}',
+        colour,
+        headline=f'{symbol} {verdict.status.name.replace("_", " ")}',
         note=f'confidence {verdict.confidence:.2f}',
         paragraphs=[(title, verdict.message)],
         lines_each=2,
@@ -443,8 +492,8 @@ def weights_banner(width: int, match: Match) -> np.ndarray:
     weighted = any(side.values is not None for side in sides)
     return banner(
         width,
-        BLUE if weighted else SLATE,
-        headline='✓ WEIGHTED' if weighted else 'NOT WEIGHTED',
+        BLUE if weighted and match.found else SLATE,
+        headline='WEIGHTED' if weighted else 'NOT WEIGHTED',
         note=f'weighting {match.weighting}' if weighted else 'all points have equal weight',
         paragraphs=paragraphs,
         lines_each=1,
@@ -460,8 +509,8 @@ def weights_line(weights: Weights) -> str:
     return f'weights {low:.2f} to {high:.2f} from {weights.source}'
 
 
-def match_entries(size: int) -> list[Entry]:
-    """Return the legend of matches."""
+def match_entries(size: int, alike: bool = False) -> list[Entry]:
+    """Return the legend of matches; `alike`: of points of an object that is only alike."""
     agree, disagree = empty_symbol(size), empty_symbol(size)
     left, top, right, bottom = symbol_area(size)
     start, middle, end = ((x, (top + bottom) // 2) for x in (left, (left + right) // 2, right))
@@ -469,9 +518,11 @@ def match_entries(size: int) -> list[Entry]:
     draw_line(agree, start, end, colour, 1 + size // 12)
     draw_dot(agree, start, colour, size)
     draw_dot(agree, end, colour, size)
+    draw_thin_line(disagree, start, end, VERMILLION)
     draw_cross(disagree, middle, size)
     bar = colour_bar(SCORE_COLOURS, size)
-    return [(bar, 'score'), (agree, 'agree'), (disagree, 'disagree')]
+    yes, no = ('certain', 'uncertain') if alike else ('agree', 'disagree')
+    return [(bar, 'score'), (agree, yes), (disagree, no)]
 
 
 def ink_entries(size: int) -> list[Entry]:
@@ -485,15 +536,25 @@ def ink_entries(size: int) -> list[Entry]:
     return [(symbols[0], 'ink on an edge'), (symbols[1], 'ink off edges')]
 
 
-def place_entries(size: int, landmarks: Sequence[NamedPoint] = ()) -> list[Entry]:
-    """Return the legend of outline and landmarks."""
-    outline, landmark = empty_symbol(size), empty_symbol(size)
+def place_entries(
+    size: int, landmarks: Sequence[NamedPoint] = (), alike: bool = False
+) -> list[Entry]:
+    """Return the legend of outline and landmarks; `alike`: of an object that is only alike."""
+    outline, landmark, rough = (empty_symbol(size) for _ in range(3))
     left, top, right, bottom = symbol_area(size)
     corners = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
     draw_quadrangle(outline, corners, size * 5 // 6)
-    draw_diamond(landmark, corners.mean(axis=0), size)
-    entries = [(outline, 'reference, arrow: top'), (landmark, 'landmark')]
-    return entries if landmarks else entries[:1]
+    entries = [(outline, 'reference, arrow: top')]
+    if alike:
+        draw_dashed_quadrangle(rough, corners, size * 5 // 6)
+        entries.append((rough, 'rough fit'))
+    if landmarks:
+        middle = corners.mean(axis=0)
+        draw_diamond(landmark, middle, size * 3 // 4 if alike else size)
+        if alike:
+            draw_deviation(landmark, whole(middle[None])[0], size * 5 // 9)
+        entries.append((landmark, 'landmark, circle: deviation' if alike else 'landmark'))
+    return entries
 
 
 def heat_entries(size: int) -> list[Entry]:
