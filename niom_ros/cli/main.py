@@ -17,7 +17,7 @@ from niom_ros.core.extras import needs_extra
 from niom_ros.core.installation import version
 from niom_ros.core.malloc_tuning import reuse_freed_memory
 from niom_ros.core.parameters import (
-    GUIDE_PARAMETERS,
+    ANSWER_PARAMETERS,
     MATCH_PARAMETERS,
     MATCHER_NODE_PARAMETERS,
     NETWORK_PARAMETERS,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from niom_ros.benchmarks.evaluation.command import Evaluation
 
 MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
-CALIBRATED = ('drawings', 'matches')
+CALIBRATED = ('drawings', 'matches', 'alike')
 BENCHMARK_NAMES = (
     'sketch',
     'manual',
@@ -59,7 +59,7 @@ NOT_FOR_REPLAY = ('match_all', 'max_latency')
 REPLAY_OPTIONS = (
     *(
         parameter
-        for parameter in (*GUIDE_PARAMETERS, *STREAM_PARAMETERS)
+        for parameter in (*ANSWER_PARAMETERS, *STREAM_PARAMETERS)
         if parameter.name not in NOT_FOR_REPLAY
     ),
     *(parameter for parameter in MATCHER_NODE_PARAMETERS if parameter.name == 'picture_width'),
@@ -318,8 +318,9 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         default=[],
         metavar='METHOD',
         help='methods to compare: default, plain, ink, sew, sew+nop, sew+visual, sew+both, '
-        'uniform, shuffled, alike, most of them also with other networks, such as sew@disk or '
-        'plain@superpoint+superglue; sift, orb. Default: those that fit the benchmark.',
+        'uniform, shuffled; these two and sew with +classifier or +agreement; alike; most of them '
+        'also with other networks, such as sew@disk or plain@superpoint+superglue; sift, orb. '
+        'Default: those that fit the benchmark.',
     )
     command.add_argument(
         '--corruptions',
@@ -414,7 +415,8 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         nargs='+',
         choices=CALIBRATED,
         default=CALIBRATED,
-        help='what to calibrate: drawings found by their ink, or matches. Default: both.',
+        help='what to calibrate: drawings found by their ink, matches, or alike objects. Default: '
+        'all.',
     )
     for parameter in MATCH_OPTIONS:
         _add_parameter(command, parameter)

@@ -11,7 +11,8 @@ from niom_ros.core.settings import default_threads, Options, Settings
 from niom_ros.images.decoding import read_image
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.images.writing import write_bytes, write_picture
-from niom_ros.matching.checks import as_dict
+from niom_ros.matching.alike_object import AlikeObject
+from niom_ros.matching.geometry import Status
 from niom_ros.matching.match import Match
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_reference import PreparedReference
@@ -32,7 +33,7 @@ def match_files(
     page: int = 0,
     page_dpi: float = 0.0,
 ) -> bool:
-    """Find the reference in the image, report it, and return whether it was found."""
+    """Find the reference in the image, or one of its kind, and return whether that succeeded."""
     torch.set_num_threads(default_threads())
     reference_picture = read_reference_picture(reference_path, page, page_dpi)
     image = read_image(image_path)
@@ -53,12 +54,29 @@ def match_files(
         print(f'confidence {verdict.confidence:.2f}, homography from reference to image:')
         for row in verdict.reference_to_image:
             print('  ' + ' '.join(f'{value:12.6g}' for value in row))
+    if match.status is Status.ALIKE and match.alike is not None:
+        print_alike(match.alike)
     if picture:
         write_picture(picture, draw_report(reference, image, match))
     if json_file:
         result = as_json(reference, match, matcher.method)
         write_bytes(json_file, json.dumps(result, indent=1).encode())
-    return verdict.reference_to_image is not None
+    return match.located
+
+
+def print_alike(alike: AlikeObject) -> None:
+    """Print where another object of the kind is."""
+    box = alike.box
+    print(
+        f'confidence {alike.confidence:.2f}, box {box.left:.0f},{box.top:.0f} '
+        f'{box.width:.0f}x{box.height:.0f}'
+    )
+    if alike.warp is None:
+        print('no view explains its points, so there is no warp')
+        return
+    print(f'affine warp from reference to image, {alike.warp.deviation:.0f} px from the points:')
+    for row in alike.warp.matrix:
+        print('  ' + ' '.join(f'{value:12.6g}' for value in row))
 
 
 def describe_pairs(reference: Scene, match: Match) -> str:
@@ -84,7 +102,8 @@ def as_json(reference: PreparedReference, match: Match, method: str) -> dict[str
         'reference_size': list(reference.size),
         'reference_keypoints': len(reference.features),
         'image_keypoints': match.image_keypoints,
-        'checks': as_dict(verdict.checks),
+        'checks': match.checks,
+        'alike': alike_as_json(match),
         'stage_seconds': match.stage_seconds,
         'reference_points': correspondences.reference_points.tolist(),
         'image_points': correspondences.image_points.tolist(),
@@ -103,6 +122,19 @@ def as_json(reference: PreparedReference, match: Match, method: str) -> dict[str
             {key: None if value != value else value for key, value in asdict(pair).items()}
             for pair in match.paired.pairs
         ],
+    }
+
+
+def alike_as_json(match: Match) -> dict[str, object] | None:
+    """Return another object of the kind, None if that is not the answer."""
+    alike = match.alike
+    if match.status is not Status.ALIKE or alike is None:
+        return None
+    return {
+        'confidence': alike.confidence,
+        'box': [alike.box.left, alike.box.top, alike.box.right, alike.box.bottom],
+        'warp': None if alike.warp is None else alike.warp.matrix.tolist(),
+        'warp_deviation': None if alike.warp is None else alike.warp.deviation,
     }
 
 

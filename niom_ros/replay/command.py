@@ -32,7 +32,7 @@ from niom_ros.messages.results import (
     pose_message,
     stamp_of,
 )
-from niom_ros.pictures.answers import debug_picture
+from niom_ros.pictures.answers import debug_picture, View
 from niom_ros.references.folder import read_reference
 from niom_ros.references.known_reference import KnownReference
 from niom_ros.replay.bags import Bag, BagError, BagImage, open_bag
@@ -105,7 +105,7 @@ def replay(job: Replay) -> bool:
             print(f'niom: {bag.damage}', file=sys.stderr)
         if stopped():
             raise KeyboardInterrupt
-    return summary.found > 0
+    return summary.found + summary.alike > 0
 
 
 def given_references(job: Replay) -> list[Reference]:
@@ -219,7 +219,7 @@ class Replayer:
         )
         picture = None
         if self._job.files.need_pictures:
-            picture = debug_picture(answer, self._job.picture_width)
+            picture = debug_picture(answer, View(self._job.picture_width))
         return FrameResult(image, answer, messages_of(answer, info), picture)
 
     def _frame(self, image: BagImage) -> tuple[Frame | RefusedFrame, tuple[int, int]]:
@@ -345,6 +345,11 @@ class ReplaySummary:
         """Return in how many images a reference was found."""
         return self.statuses[Status.OK]
 
+    @property
+    def alike(self) -> int:
+        """Return in how many images another object of the kind was found."""
+        return self.statuses[Status.ALIKE]
+
     def add(self, result: FrameResult) -> None:
         """Count an image."""
         answer = result.answer
@@ -353,8 +358,9 @@ class ReplaySummary:
         self.first.setdefault(verdict.status, f'image {result.image.number}: {verdict.message}')
         for stage, seconds in answer.match.stage_seconds.items():
             self.stages.setdefault(stage, []).append(seconds)
-        if answer.found and answer.reference is not None:
+        if answer.located and answer.reference is not None:
             self.references[answer.reference.id] += 1
+        if answer.found:
             self.poses += answer.pose is not None
             self.no_pose = self.no_pose or answer.no_pose
 
@@ -364,6 +370,7 @@ class ReplaySummary:
         rows = {
             'images': f'{self.frames} of {topic}',
             'found': f'{self.found} ({self.found / self.frames:.0%})',
+            'alike': f'{self.alike} ({self.alike / self.frames:.0%})' if self.alike else '',
             'references': ', '.join(f'{name} {n}' for name, n in self.references.most_common()),
             'statuses': ', '.join(f'{s.name} {n}' for s, n in self.statuses.most_common()),
             'camera_info': camera or 'none',
@@ -372,7 +379,7 @@ class ReplaySummary:
             'written': job.files.listed(),
         }
         for status, message in self.first.items():
-            if status is not Status.OK:
+            if status not in (Status.OK, Status.ALIKE):
                 rows[f'first {status.name}'] = message
         for name, text in rows.items():
             if text:
