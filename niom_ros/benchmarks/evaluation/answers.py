@@ -1,9 +1,12 @@
 """What benchmarks record about an answer that is a homography."""
 
+from dataclasses import asdict
+
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Record
 from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, Picture
+from niom_ros.matching.alike_object import AlikeObject
 from niom_ros.matching.checks import as_dict
 from niom_ros.matching.geometry import corner_error, in_front
 
@@ -26,7 +29,13 @@ def answer_record(answer: MethodAnswer, reference: Picture, truth: np.ndarray | 
         'agreeing': int(evidence.inliers.sum()),
         'plausible': answer.plausible,
         'checks': as_dict(evidence.checks),
+        'alike': signs_of(answer.match.alike),
     }
+
+
+def signs_of(alike: AlikeObject | None) -> dict[str, float]:
+    """Return what speaks for an object being of the reference's kind; nothing if unknown."""
+    return {} if alike is None or alike.signs is None else asdict(alike.signs)
 
 
 def error_of(

@@ -4,33 +4,35 @@ The confidence is fitted on one half of the references, and reported on the othe
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 import json
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import minimize
 
 from niom_ros.benchmarks.evaluation.answers import WRONG
 from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.calibrate_alike import calibrated_kinds, calibrated_points
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
+from niom_ros.benchmarks.evaluation.logistic import logistic
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.report import command
 from niom_ros.benchmarks.evaluation.suites.abstain import (
     AbstainBenchmark,
     in_first_half,
+    TRUE_HOMOGRAPHY,
     TRUE_SKETCH,
     UNRELATED_DRAWING,
+    UNRELATED_PHOTO,
 )
 from niom_ros.benchmarks.evaluation.suites.sketch import HARDER, SketchBenchmark
 from niom_ros.benchmarks.versions import versions
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Limits
-from niom_ros.matching.confidence import Calibration, INK, INK_SIGNS, SIGNS, signs_of
+from niom_ros.matching.confidence import Calibration, INK, INK_SIGNS, KIND, POINTS, SIGNS, signs_of
 from niom_ros.matching.geometry import confidence_in
 
-REGULARISATION = 0.1  # L2, of the weights: keeps the fit from following a few pairs too closely
 MARGIN = 0.5  # from the most confident wrong match to the acceptance threshold, in logits
 
 
@@ -40,11 +42,15 @@ class Subject:
 
     attempts: tuple[str, ...]
     signs: Mapping[str, int]
-    groups: tuple[str, ...] | None = None  # of abstain; None: all
+    groups: tuple[str, ...]  # of abstain
 
 
 # The two attempts of weighting 'auto', which is the default.
-MATCHES = Subject(('plain', 'sew+nop'), SIGNS)
+MATCHES = Subject(
+    ('plain', 'sew+nop'),
+    SIGNS,
+    (UNRELATED_PHOTO, UNRELATED_DRAWING, TRUE_HOMOGRAPHY, TRUE_SKETCH),
+)
 DRAWINGS = Subject(('ink',), INK_SIGNS, (UNRELATED_DRAWING, TRUE_SKETCH))
 
 
@@ -68,7 +74,7 @@ def calibrate(
     output: Path | None,
     arguments: Sequence[str] = (),
 ) -> None:
-    """Fit the calibrations of 'drawings', of 'matches' or of both, and write them."""
+    """Fit the calibrations of some of 'drawings', 'matches' and 'alike', and write them."""
     if output and task.limit:
         raise UserError('a calibration from only some of the pairs is not kept: leave out --limit')
     if output:
@@ -79,6 +85,19 @@ def calibrate(
         entry = calibrated(name, subject, task, arguments)
         if output:
             write_entry(output, name, entry)
+    if 'alike' in subjects:
+        kinds, kind_results, kind_key = calibrated_kinds(task)
+        points, point_results, point_key = calibrated_points(task, kinds)
+        for name, fitted, results, key in (
+            (KIND, kinds, kind_results, kind_key),
+            (POINTS, points, point_results, point_key),
+        ):
+            print(f'{name}: {calibration_line(fitted)}')
+            for title, numbers in results.items():
+                listed = ', '.join(f'{what} {value:.3g}' for what, value in numbers.items())
+                print(f'{title}: {listed}'.replace('_', ' '))
+            if output:
+                write_entry(output, name, entry_of(fitted, results, [key], arguments))
 
 
 def calibrated(
@@ -110,14 +129,25 @@ def calibrated(
     }
     for title, result in results.items():
         print(f'{title}: {performance_line(result)}')
+    reported = {title: asdict(result) for title, result in results.items()}
+    return entry_of(calibration, reported, keys, arguments)
+
+
+def entry_of(
+    calibration: Calibration,
+    results: Mapping[str, Mapping[str, float]],
+    data_keys: Sequence[str],
+    arguments: Sequence[str],
+) -> dict[str, object]:
+    """Return a calibration as it is stored, with its origin."""
     return {
         'weights': dict(calibration.weights),
         'bias': calibration.bias,
         'provenance': {
             'command': command(arguments),
-            'data_sha256': keys,
+            'data_sha256': data_keys,
             'versions': versions(),
-            'results': {title: asdict(result) for title, result in results.items()},
+            'results': results,
         },
     }
 
@@ -153,23 +183,13 @@ def fit(
     if not len(right) or right.all() or not right.any():
         raise UserError('right and wrong matches are both needed to calibrate: use more pairs')
     signs = np.array([list(signs_of(record['checks'], names).values()) for record in reached])
-    centre, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
-    scaled = np.column_stack([np.ones(len(signs)), (signs - centre) / spread])
-
-    def cost(weights: np.ndarray) -> float:
-        margins = np.where(right, 1, -1) * (scaled @ weights)
-        penalty = REGULARISATION * (weights[1:] ** 2).sum()
-        return float(np.logaddexp(0, -margins).sum() + penalty)
-
-    # More inliers must never make a match less certain, whatever these pairs suggest.
-    bounds = [(None, None), *((0, None) if sign > 0 else (None, 0) for sign in names.values())]
-    found = minimize(cost, np.zeros(scaled.shape[1]), bounds=bounds).x
-    weights = found[1:] / spread
-    bias = float(found[0] - weights @ centre)
+    calibration = logistic(signs, right, names)
+    weights = np.array(list(calibration.weights.values()))
     standard = np.array([is_standard(record) for record in reached])
-    surest_wrong = (signs @ weights + bias)[standard & ~right].max(initial=-np.inf)
+    scores = signs @ weights + calibration.bias
+    surest_wrong = scores[standard & ~right].max(initial=-np.inf)
     caution = max(0.0, float(surest_wrong) + MARGIN)
-    return Calibration(dict(zip(names, weights.tolist(), strict=True)), bias - caution)
+    return replace(calibration, bias=calibration.bias - caution)
 
 
 def is_true(record: Record) -> bool:

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.plugins import EXTRACTORS, MATCHERS
-from niom_ros.core.settings import DrawingSearch, Options, PairingBy, Settings, WeightingKind
+from niom_ros.core.settings import (
+    DrawingSearch,
+    HeatSourceName,
+    Options,
+    PairingBy,
+    Settings,
+    WeightingKind,
+)
 
 POINTS, INK = ('points',), ('points', 'ink', 'on_object')  # strategies
 
@@ -19,6 +26,7 @@ class Preset:
 
     weighting: WeightingKind
     pairing: PairingBy = 'none'
+    heat_source: HeatSourceName | None = None  # None: as given
     drawing_search: DrawingSearch = 'matches'
     strategies: tuple[str, ...] = POINTS
 
@@ -34,6 +42,13 @@ PRESETS: dict[str, Preset | None] = {
     # Controls: equal weights for all keypoints, or the weights of SEW in random order.
     'uniform': Preset('uniform'),
     'shuffled': Preset('shuffled'),
+    # The same with heat from elsewhere
+    'sew+classifier': Preset('sew', heat_source='classifier'),
+    'uniform+classifier': Preset('uniform', heat_source='classifier'),
+    'shuffled+classifier': Preset('shuffled', heat_source='classifier'),
+    'sew+agreement': Preset('sew', heat_source='agreement'),
+    'uniform+agreement': Preset('uniform', heat_source='agreement'),
+    'shuffled+agreement': Preset('shuffled', heat_source='agreement'),
     'alike': Preset('none', strategies=('alike',)),  # points of objects of the same kind
 }
 CLASSICAL = ('sift', 'orb')
@@ -74,13 +89,12 @@ def method_named(name: str, settings: Settings, options: Options) -> Method:
         settings = replace(settings, extractor=extractor, matcher=matcher or settings.matcher)
     change = PRESETS[preset]
     if change is not None:
+        source = change.heat_source or options.weighting.source
         options = replace(
             options,
-            weighting=replace(options.weighting, kind=change.weighting),
+            weighting=replace(options.weighting, kind=change.weighting, source=source),
             pairing=replace(options.pairing, by=change.pairing),
             drawing_search=change.drawing_search,
             strategies=change.strategies,
         )
-        more = (name for name in change.strategies if name not in settings.strategies)
-        settings = replace(settings, extra_strategies=(*settings.extra_strategies, *more))
     return Method(name, settings, options)

@@ -1,11 +1,13 @@
 """abstain: unrelated pictures, in which nothing should be found.
 
-What this caution costs is measured too, on the true pairs of homography and sketch.
+What this caution costs is measured too, on the true pairs of homography and sketch, and on pairs
+of different objects of one kind.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 import hashlib
+import math
 from pathlib import Path
 import random
 
@@ -21,6 +23,7 @@ from niom_ros.benchmarks.evaluation.suites.homography import (
     HomographyCase,
     OXFORD,
 )
+from niom_ros.benchmarks.evaluation.suites.kind_pairs import FACES, kind_pairs
 from niom_ros.benchmarks.evaluation.suites.kinds import PACS
 from niom_ros.benchmarks.evaluation.suites.locating import LocatingBenchmark
 from niom_ros.benchmarks.evaluation.suites.manual import IKEA
@@ -39,7 +42,9 @@ from niom_ros.benchmarks.evaluation.suites.sketch import (
     SketchCase,
     STANDARD,
 )
+from niom_ros.core.boxes import Box
 from niom_ros.images.decoding import read_image
+from niom_ros.matching.geometry import Status
 
 IMAGENET = 'scenes/imagenet'
 
@@ -47,6 +52,8 @@ PHOTO_PAIRS = 600
 DRAWING_PAIRS = 300
 UNRELATED_PHOTO = 'unrelated/photo'
 UNRELATED_DRAWING = 'unrelated/drawing'
+UNRELATED_OBJECT = 'unrelated/object'
+SAME_KIND = 'kind/object'  # another object of the reference's kind
 TRUE_HOMOGRAPHY = 'true/homography'
 TRUE_SKETCH = 'true/sketch'
 
@@ -78,10 +85,11 @@ class DatasetPicture:
 
 @dataclass(frozen=True)
 class UnrelatedCase(Case):
-    """Two pictures that have nothing to do with each other."""
+    """Two pictures that have nothing to do with each other, or only show objects of one kind."""
 
     reference: Path  # .mat: the drawing in it
     image: Path
+    part: Box | None = None  # of the reference; None: all
 
 
 @dataclass(frozen=True)
@@ -101,8 +109,8 @@ class AbstainBenchmark(LocatingBenchmark):
 
     name = 'abstain'
     title = 'Unrelated pictures: share that is claimed to match; and what is found of true pairs.'
-    folders = (VOC, CARTUCHO, IMAGENET, BSDS, IKEA, PACS, OXFORD, HOMOGR)
-    default_methods = ('default', 'plain', 'sew', 'sift', 'orb')
+    folders = (VOC, CARTUCHO, IMAGENET, BSDS, IKEA, PACS, OXFORD, HOMOGR, FACES)
+    default_methods = ('default', 'plain', 'sew', 'alike', 'sift', 'orb')
     main_metric = 'false_accept'
 
     def find_cases(self) -> Iterator[UnrelatedCase | TrueCase]:
@@ -126,6 +134,18 @@ class AbstainBenchmark(LocatingBenchmark):
                     reference=reference.path,
                     image=image.path,
                 )
+        for number, pair in enumerate(kind_pairs(self.data, self.seed)):
+            group = SAME_KIND if pair.same else UNRELATED_OBJECT
+            name = f'{group}/{number}-{pair.kind}-{pair.reference.stem}-{pair.image.stem}'
+            yield UnrelatedCase(
+                name=name,
+                pair=name,
+                unit=pair.reference.stem,
+                group=group,
+                reference=pair.reference,
+                image=pair.image,
+                part=pair.part,
+            )
         for flat in HomographyBenchmark(self.data, self.seed).find_cases():
             yield true_case(TRUE_HOMOGRAPHY, f'homography/{flat.unit}', flat)
         for drawn in SketchBenchmark(self.data, self.seed).find_cases():
@@ -137,7 +157,7 @@ class AbstainBenchmark(LocatingBenchmark):
     ) -> tuple[Picture, Picture, np.ndarray | None]:
         """Return the reference, the image and the true homography, if there is one."""
         if isinstance(case, UnrelatedCase):
-            return as_picture(case.reference), as_picture(case.image), None
+            return as_picture(case.reference, case.part), as_picture(case.image), None
         if isinstance(case.origin, SketchCase):
             return SketchBenchmark(self.data, self.seed).pictures(case.origin)
         return HomographyBenchmark(self.data, self.seed).pictures(case.origin)
@@ -148,14 +168,23 @@ class AbstainBenchmark(LocatingBenchmark):
         The upper bound assumes that pairs are independent; the bootstrap interval does not, but
         cannot distinguish 0 of 450 from 0 of 5.
         """
-        photo, drawing, flat, sketch = (
+        photo, drawing, strange, kind, flat, sketch = (
             of_group(records, group)
-            for group in (UNRELATED_PHOTO, UNRELATED_DRAWING, TRUE_HOMOGRAPHY, TRUE_SKETCH)
+            for group in (
+                UNRELATED_PHOTO,
+                UNRELATED_DRAWING,
+                UNRELATED_OBJECT,
+                SAME_KIND,
+                TRUE_HOMOGRAPHY,
+                TRUE_SKETCH,
+            )
         )
         unrelated = photo + drawing
         claims = sum(record['accepted'] for record in unrelated)
         _, unseen = halves(unrelated)
         _, unseen_true = halves(flat + sketch)
+        others = unrelated + strange
+        _, unseen_others = halves(others)
         return {
             'false_accept': claimed(unrelated),
             'false_accept_upper': upper_bound(claims, len(unrelated)),
@@ -172,12 +201,23 @@ class AbstainBenchmark(LocatingBenchmark):
             ),
             'true_accept_held_out': found_share(unseen_true),
             'wrong_accepted_held_out': wrong_share(unseen_true),
+            # Pairs of other kinds, and of the same kind, that are called alike.
+            'false_alike': called_alike(others),
+            'false_alike_upper': upper_bound(alike_count(others), len(others)),
+            'false_alike_held_out': called_alike(unseen_others),
+            'false_alike_upper_held_out': upper_bound(
+                alike_count(unseen_others), len(unseen_others)
+            ),
+            'true_alike': called_alike(kind),
+            'true_alike_held_out': called_alike(halves(kind)[1]),
         }
 
     def quality(self, record: Record) -> float:
         """Rank confident right claims best, confident wrong ones worst, refusals between them."""
         if record['accepted']:
             return float(record['confidence'] if found(record) else -record['confidence'])
+        if record['group'] == SAME_KIND:
+            return float(record['confidence'])
         return 0.0 if record['group'].startswith('true/') else 1 - float(record['confidence'])
 
 
@@ -194,6 +234,16 @@ def found_share(records: Iterable[Record]) -> float:
 def claimed(records: Iterable[Record]) -> float:
     """Return the share of pairs that were claimed."""
     return share(record['accepted'] for record in records)
+
+
+def alike_count(records: Iterable[Record]) -> int:
+    """Return how many pairs were called alike."""
+    return sum(record['status'] == Status.ALIKE.name for record in records)
+
+
+def called_alike(records: Sequence[Record]) -> float:
+    """Return the share of pairs that were called alike."""
+    return alike_count(records) / len(records) if records else math.nan
 
 
 def in_first_half(unit: str) -> bool:
@@ -219,9 +269,12 @@ def true_case(group: str, unit: str, origin: HomographyCase | SketchCase) -> Tru
     return TrueCase(name=name, pair=name, unit=unit, group=group, origin=origin)
 
 
-def as_picture(path: Path) -> Picture:
-    """Read a picture; of a BSDS file, the drawing in it."""
-    return Picture(str(path), drawing_of(path) if path.suffix == '.mat' else read_image(path))
+def as_picture(path: Path, part: Box | None = None) -> Picture:
+    """Read a picture, or a part of it; of a BSDS file, the drawing in it."""
+    pixels = drawing_of(path) if path.suffix == '.mat' else read_image(path)
+    if part is None:
+        return Picture(str(path), pixels)
+    return Picture(f'{path} {part}', np.ascontiguousarray(part.part_of(pixels)))
 
 
 # Which pictures there are

@@ -18,11 +18,11 @@ from niom_ros.benchmarks.evaluation.benchmark import (
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.scenes import overlap
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
+from niom_ros.matching.geometry import Status
 from niom_ros.models.store import ModelStore, State
-from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.heat_maps import Area, overlap
 
 PACS = 'drawing/pacs'
 KINDS = ('dog', 'elephant', 'giraffe', 'guitar', 'horse', 'house', 'person')
@@ -67,7 +67,7 @@ class KindsBenchmark(Benchmark):
     name = 'kinds'
     title = 'Sketches and photos of one kind: share of pairs whose matches fall on the object.'
     folders = (PACS,)
-    default_methods = ('default', 'ink', 'plain', 'sew', 'uniform')
+    default_methods = ('default', 'alike', 'ink', 'plain', 'sew', 'uniform')
     main_metric = 'mostly_on_object'
     stratified = True
 
@@ -160,6 +160,9 @@ class KindsBenchmark(Benchmark):
         for name in SHARES:
             metrics[name] = mean([record[name] for record in known])
         metrics['accepted'] = share(record['accepted'] for record in records)
+        called = [record for record in known if is_alike(record)]
+        metrics['called_alike'] = share(is_alike(record) for record in records)
+        metrics['called_alike_on_object'] = share(mostly_on_object(record) for record in called)
         metrics['not_measured'] = float(len(records) - len(known))
         for kind in KINDS:
             of_kind = of_group(records, kind)
@@ -255,6 +258,11 @@ def moved_shares(points: np.ndarray, areas: Sequence[Area], size: tuple[int, int
 def measured(records: Sequence[Record]) -> list[Record]:
     """Return the records of pairs in which the position of the object is known."""
     return [record for record in records if 'on_object' in record]
+
+
+def is_alike(record: Record) -> bool:
+    """Return whether the answer was another object of the kind."""
+    return bool(record['status'] == Status.ALIKE.name)
 
 
 def mostly_on_object(record: Record) -> bool:

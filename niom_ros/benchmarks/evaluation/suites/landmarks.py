@@ -6,27 +6,31 @@ from itertools import permutations
 import json
 import math
 from pathlib import Path
+from typing import Any
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
+from niom_ros.benchmarks.evaluation.answers import signs_of
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import share_within
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
+from niom_ros.benchmarks.evaluation.suites.abstain import in_first_half
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import LandmarkMode, StreamOptions
 from niom_ros.images.decoding import read_image
+from niom_ros.matching.alike_confidence import guide_points, point_signs
+from niom_ros.matching.alike_object import RIGHT
 from niom_ros.matching.features import MIN_SIDE
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.reference import Landmark
 from niom_ros.matching.strategies.alike import Alike
-from niom_ros.matching.strategies.alike import DEFAULTS as ALIKE
 from niom_ros.pictures.lettering import Entry, legend, SKY
 from niom_ros.pictures.marks import draw_diamond, draw_dot, draw_line, whole
 from niom_ros.pictures.matches import arrange, empty_symbol, stacked
@@ -39,9 +43,10 @@ MMPOSE = 'keypoints/mmpose'
 
 MARGIN = 0.2  # around an object, of its longer side: what a user would crop
 TOLERANCES = {'05': 0.05, '10': 0.10}  # of the longer side of the object in the image
+CLAIMED = 0.5  # confidence from which a point counts as claimed
 VISIBLE = 2  # in COCO's format; 1: marked, but hidden
-# What the names of shares begin with: by matches, within the true area, and two baselines.
-KINDS = ('', 'local_', 'known_area_', 'chance_', 'box_')
+# What the names of shares begin with: by matches, within the true area, and three baselines.
+KINDS = ('', 'local_', 'known_area_', 'chance_', 'centre_', 'box_')
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,7 @@ class LandmarksBenchmark(Benchmark):
             **pck_scores('local_', local),
             **known_area_scores(case, method, runner, reference, image),
             **pck_scores('chance_', misses(blind_places(case, image), case)),
+            **pck_scores('centre_', misses(centred_places(case), case)),
             **pck_scores('box_', misses(stretched_places(case), case)),
             **certain_scores(case, answer),
             'error': typical(default),
@@ -177,11 +183,11 @@ class LandmarksBenchmark(Benchmark):
             name: sum(of_set[name] for of_set in means.values()) / len(means)
             for name in (*names, 'accepted')
         }
-        certain = sum(record['certain'] for record in records)
-        metrics['certain'] = certain / max(1, sum(record['points'] for record in records))
-        metrics['certain_right'] = (
-            sum(record['certain_right'] for record in records) / certain if certain else math.nan
-        )
+        metrics |= claims(records)
+        metrics |= {
+            f'{name}_held_out': value
+            for name, value in claims([r for r in records if not in_first_half(r['unit'])]).items()
+        }
         metrics['gain_over_box'] = metrics['pck_10'] - metrics['box_pck_10']
         for group, of_set in means.items():
             metrics[f'{self.main_metric}_{group}'] = of_set[self.main_metric]
@@ -210,6 +216,17 @@ class LandmarksBenchmark(Benchmark):
         for end in whole(ends):
             draw_dot(panel.pixels, end, SKY, panel.text_size)
         return stacked([above, canvas, legend(canvas.shape[1], entries(panel.text_size))])
+
+
+def claims(records: Sequence[Record]) -> dict[str, float]:
+    """Return the share of points that are claimed, and of these the share that is right."""
+    points, claimed, right = (
+        sum(record[name] for record in records) for name in ('points', 'claimed', 'claimed_right')
+    )
+    return {
+        'claimed': claimed / points if points else math.nan,
+        'claimed_right': right / claimed if claimed else math.nan,
+    }
 
 
 def pictures(case: LandmarksCase) -> tuple[Picture, Picture]:
@@ -290,20 +307,29 @@ def known_area_scores(
     return pck_scores('known_area_', misses(parts.carry(marked(case)).places, case))
 
 
-def certain_scores(case: LandmarksCase, answer: MethodAnswer) -> dict[str, int]:
-    """Return how many points there are, are certain, and are both certain and right."""
-    parts = answer.match.parts
-    if parts is None:
-        return {'points': len(case.reference.points), 'certain': 0, 'certain_right': 0}
-    found = parts.carry(marked(case))
-    nearest = nearest_target(found.places, case)
+def certain_scores(case: LandmarksCase, answer: MethodAnswer) -> dict[str, Any]:
+    """Return how many points there are, how many of them are claimed, and how many rightly.
+
+    With them comes what `niom calibrate` fits the confidence to.
+    """
+    match, count = answer.match, len(case.reference.points)
+    if match.alike is None or match.parts is None:
+        return {'points': count, 'claimed': 0, 'claimed_right': 0}
+    points = guide_points(match.parts, marked(case))
+    nearest = nearest_target(points.places, case)
     index, _ = places_on(nearest, case.reference)
-    certain = found.certainty[index] >= ALIKE.min_certainty
-    right = misses_on(nearest, found.places, case) <= TOLERANCES['10']
+    distances = misses_on(nearest, points.places, case)
+    right = distances <= RIGHT
+    claimed = (points.confidences[index] >= CLAIMED) & (match.status is Status.ALIKE)
+    signs = point_signs(match.parts, match.parts.carry(marked(case)))
     return {
         'points': len(index),
-        'certain': int(certain.sum()),
-        'certain_right': int((certain & right).sum()),
+        'claimed': int(claimed.sum()),
+        'claimed_right': int((claimed & right).sum()),
+        'alike': match.status is Status.ALIKE,
+        'alike_signs': signs_of(match.alike),
+        'point_signs': [signs[number] for number in index],
+        'point_right': right.tolist(),
     }
 
 
@@ -317,6 +343,15 @@ def stretched_places(case: LandmarksCase) -> np.ndarray:
     relative = (points - (left, top)) / (width, height)
     stretched = [relative * one.box[2:] + one.box[:2] for one in case.targets]
     return min(stretched, key=lambda places: typical(misses(places, case)))
+
+
+def centred_places(case: LandmarksCase) -> np.ndarray:
+    """Return the points if the true box of the reference is moved to the centre of an object's."""
+    left, top, width, height = case.reference.box
+    points = np.array([[point.x, point.y] for point in case.reference.points])
+    offsets = points - (left + width / 2, top + height / 2)
+    moved = [offsets + one.box[:2] + np.array(one.box[2:]) / 2 for one in case.targets]
+    return min(moved, key=lambda places: typical(misses(places, case)))
 
 
 def blind_places(case: LandmarksCase, image: Picture) -> np.ndarray:

@@ -14,7 +14,7 @@ from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, mean, Reco
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.pictures import draw_area
-from niom_ros.benchmarks.evaluation.suites.scenes import labels_of, overlap, read_voc, VOC
+from niom_ros.benchmarks.evaluation.suites.scenes import labels_of, read_voc, VOC
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
 from niom_ros.pictures.lettering import banner, Entry
@@ -29,6 +29,7 @@ from niom_ros.pictures.matches import (
     name_sides,
     symbol_area,
 )
+from niom_ros.semantics.heat_maps import overlap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import MarkedObject, Scene
 

@@ -67,13 +67,3 @@ def coco_name(label: str) -> str:
 def labels_of(objects: tuple[MarkedObject, ...]) -> frozenset[str]:
     """Return the names of objects, each once."""
     return frozenset(marked.label for marked in objects)
-
-
-def overlap(one: Area, other: Area) -> float:
-    """Return the intersection over union of two boxes."""
-    width = min(one.right, other.right) - max(one.left, other.left)
-    height = min(one.bottom, other.bottom) - max(one.top, other.top)
-    if width <= 0 or height <= 0:
-        return 0.0
-    common = width * height
-    return common / (one.width * one.height + other.width * other.height - common)

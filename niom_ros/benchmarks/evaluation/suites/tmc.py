@@ -117,7 +117,21 @@ class TmcBenchmark(Benchmark):
     name = 'tmc'
     title = 'Faces of animals: share of points that come back from a detour via another animal.'
     folders = (AFHQ,)
-    default_methods = ('alike', 'plain', 'sew', 'uniform', 'shuffled', 'sew+nop', 'sift')
+    default_methods = (
+        'alike',
+        'plain',
+        'sew',
+        'uniform',
+        'shuffled',
+        'sew+classifier',
+        'uniform+classifier',
+        'shuffled+classifier',
+        'sew+agreement',
+        'uniform+agreement',
+        'shuffled+agreement',
+        'sew+nop',
+        'sift',
+    )
     main_metric = 'paired_pck_10'
     depends_on_acceptance = False
 
