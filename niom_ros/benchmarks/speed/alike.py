@@ -1,11 +1,12 @@
-"""Points of objects that are alike, beside a full match of keypoints in the same frames."""
+"""Points of objects that are alike, beside full matches and tracks of the object itself."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, TextTable
 from niom_ros.benchmarks.speed.setup import BenchSetup
 from niom_ros.benchmarks.speed.timing import interleaved, seconds_of, Spread
+from niom_ros.benchmarks.speed.tracking import CAMERA_STEP, FOLLOWED, Following
 from niom_ros.benchmarks.speed.views import demo_views, named, Size
 from niom_ros.core.settings import Options
 from niom_ros.matching.match import Match
@@ -16,8 +17,44 @@ STRATEGIES = ('points', 'alike')
 
 
 def measure_alike(setup: BenchSetup, size: Size) -> Findings:
+    """Compare full matches of both strategies, and frames in which their finds are tracked."""
+    return measure_matches(setup, size) + measure_tracks(setup, size)
+
+
+def measure_tracks(setup: BenchSetup, size: Size) -> Findings:
+    """Compare how long a tracked frame takes: of the object itself, and of one of its kind."""
+    picture = example_photo(DEMO_PHOTO)
+    views = demo_views(size, 1 + FOLLOWED * (setup.rounds + 1), CAMERA_STEP)
+    matcher = Matcher(setup.settings, setup.store)
+    very = Following(matcher, views, picture, Options(wanted='same_object'))
+    alike = Following(matcher, views, picture, Options(wanted='same_kind'))
+    laps = interleaved({'very': very.follow, 'alike': alike.follow}, setup.rounds)
+    every = FOLLOWED * (setup.rounds + 1)
+    if min(very.followed, alike.followed) < every:
+        reason = f'of {every} frames, {very.followed} and {alike.followed} could be tracked'
+        return Findings(left_out={'alike_tracked': reason})
+    seconds = {name: [lap / FOLLOWED for lap in seconds_of(laps[name])] for name in laps}
+    ratio = Spread.of_ratios(seconds['alike'], seconds['very'])
+    table = TextTable(
+        f'Tracked frames at {named(size)} (rounds: {setup.rounds})',
+        ('what', 'value'),
+        [
+            ('of its kind / the object itself', str(ratio)),
+            ('the object itself in ms', milliseconds(seconds['very'])),
+            ('only alike in ms', milliseconds(seconds['alike'])),
+        ],
+    )
+    values = {
+        'tracked_over_very': asdict(ratio),
+        'tracked_seconds': spread(seconds['alike']),
+        'tracked_very_seconds': spread(seconds['very']),
+    }
+    return Findings({'alike': {named(size): values}}, (table,))
+
+
+def measure_matches(setup: BenchSetup, size: Size) -> Findings:
     """Compare how long both strategies take for a frame; the reference is prepared before."""
-    matcher = Matcher(replace(setup.settings, extra_strategies=('alike',)), setup.store)
+    matcher = Matcher(setup.settings, setup.store)
     reference = matcher.prepare(example_photo(DEMO_PHOTO))
     views = demo_views(size, setup.rounds + 1)
 

@@ -23,27 +23,35 @@ CAMERA_STEP = 1 / 30  # seconds
 FOLLOWED = 5  # frames in a row, in each round
 FULL, TRACKED = 'full match', 'tracked frames'
 FAR, GUIDED = 'full match at twice the distance', 'the same guided by the track'
+WEIGHTED = Options(weighting=Weighting(kind='sew'))
 
 
 class Following:
     """A photo that a full match finds once, and that is tracked from then on."""
 
-    def __init__(self, matcher: Matcher, views: list[View], picture: np.ndarray) -> None:
+    def __init__(
+        self,
+        matcher: Matcher,
+        views: list[View],
+        picture: np.ndarray,
+        matching: Options = WEIGHTED,
+    ) -> None:
         """Find it in the first view."""
         self._views = views
         self._box = Box.around(picture)
-        matching = Options(weighting=Weighting(kind='sew'))
         self._stream = Stream(
             matcher, [matcher.prepare(picture)], StreamOptions(matching, match_interval=math.inf)
         )
         self._answers: list[tuple[View, np.ndarray | None]] = []
-        self.found = self._stream.answer(views[0].image, 0.0).found
+        self.followed = 0  # frames in which it was not lost
+        self.found = self._stream.answer(views[0].image, 0.0).located
 
     def follow(self, number: int) -> None:
         """Follow it through the frames of a round."""
         for frame in frames_of(number):
             view = self._views[frame]
             answer = self._stream.follow(self._stream.frame(view.image, CAMERA_STEP * frame))
+            self.followed += answer is not None and answer.located
             self._answers.append((view, None if answer is None else answer.reference_to_image))
 
     def errors(self) -> list[float]:
