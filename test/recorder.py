@@ -79,7 +79,9 @@ class Recorder:
         for marks in self.landmarks.messages:
             stamp = nanoseconds(marks.header.stamp)
             assert (marks.status == Homography.OK) == (stamp in found), 'landmarks differ'
-            if marks.status != Homography.OK:
+            if marks.status == Homography.ALIKE:
+                assert marks.mode == LandmarkArray.SEMANTIC, 'landmarks of another object'
+            elif marks.status != Homography.OK:
                 assert not marks.names and not len(marks.x), 'landmarks of what was not found'
         for inbox, what in ((self.poses, 'pose'), (self.transforms, 'transform')):
             for message in inbox.messages:
@@ -100,7 +102,8 @@ class Recorder:
             if message.status != Homography.OK:
                 assert message.status != Homography.UNKNOWN, 'the status is UNKNOWN'
                 assert list(message.matrix) == [], 'a homography without OK'
-                assert message.source == Homography.NONE, 'a source without OK'
+                alike = message.status == Homography.ALIKE
+                assert (message.source != Homography.NONE) == alike, 'a source of nothing found'
                 assert message.confidence < 0.5, 'confident without OK'
                 continue
             error = self.error_of(message)

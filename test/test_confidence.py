@@ -1,5 +1,6 @@
 """The confidence of matches, what `niom calibrate` learns, and the shipped calibrations."""
 
+from dataclasses import replace
 import json
 import math
 
@@ -8,14 +9,20 @@ import numpy as np
 import pytest
 
 from niom_ros.benchmarks.evaluation.calibrate import fit, performance, write_entry
+from niom_ros.benchmarks.evaluation.calibrate_alike import kind_performance, point_performance
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Limits
+from niom_ros.matching.alike_confidence import deviations
 from niom_ros.matching.confidence import (
     Calibration,
     calibration_of,
     FILE,
     INK,
     INK_SIGNS,
+    KIND,
+    KIND_SIGNS,
+    POINT_SIGNS,
+    POINTS,
     SIGNS,
     uncalibrated,
 )
@@ -182,7 +189,7 @@ def test_the_default_networks_are_calibrated():
     assert {'aliked+lightglue', 'ink'} <= set(SHIPPED)
 
 
-@pytest.mark.parametrize('method', SHIPPED)
+@pytest.mark.parametrize('method', sorted(set(SHIPPED) - {KIND, POINTS}))
 def test_what_is_shipped_did_well_on_pairs_that_it_was_not_fitted_on(method):
     calibration = calibration_of(method)
     signs = INK_SIGNS if method == INK else SIGNS
@@ -199,3 +206,72 @@ def test_what_is_shipped_did_well_on_pairs_that_it_was_not_fitted_on(method):
     assert held_out['false_accept_upper'] < (0.05 if method == INK else 0.01)
     assert held_out['unrelated_pairs'] >= (130 if method == INK else 400)
     assert held_out['accepted'] >= 10
+
+
+def test_few_objects_of_other_kinds_are_called_alike():
+    held_out = SHIPPED[KIND]['provenance']['results']['held out']
+    assert held_out['other_kinds'] >= 500 and held_out['same_kind'] >= 80
+    assert held_out['falsely_called_alike_upper'] <= 0.03
+    assert held_out['called_alike'] > 0.3
+
+
+def test_points_that_are_claimed_are_mostly_right():
+    held_out = SHIPPED[POINTS]['provenance']['results']['held out']
+    assert held_out['points'] >= 500
+    assert held_out['claimed_right'] >= 0.8 > held_out['right'] + 0.1
+    assert held_out['claimed'] > 0.1
+
+
+@pytest.mark.parametrize(('name', 'signs'), [(KIND, KIND_SIGNS), (POINTS, POINT_SIGNS)])
+def test_nothing_that_speaks_for_a_kind_counts_against_it(name, signs):
+    calibration = calibration_of(name)
+    assert set(calibration.weights) == set(signs)
+    assert all(weight >= 0 for weight in calibration.weights.values())
+    assert SHIPPED[name]['provenance']['command'].startswith('niom calibrate ')
+
+
+# Objects that are alike
+
+
+def kind_record(same, sign, unit):
+    group = 'kind/object' if same else 'unrelated/object'
+    return {'group': group, 'unit': unit, 'alike': dict.fromkeys(KIND_SIGNS, sign)}
+
+
+def test_the_share_of_other_kinds_that_are_called_alike_is_reported():
+    calibration = Calibration(dict.fromkeys(KIND_SIGNS, 1.0), -3.0)
+    records = [kind_record(True, 0.9, 'a'), kind_record(True, 0.5, 'b')]
+    records += [kind_record(False, 0.9 if number < 1 else 0.3, str(number)) for number in range(4)]
+    told = kind_performance(calibration, records)
+    assert (told['same_kind'], told['other_kinds']) == (2, 4)
+    assert (told['called_alike'], told['falsely_called_alike']) == (0.0, 0.0)
+    bolder = kind_performance(replace(calibration, bias=-2.5), records)
+    assert (bolder['called_alike'], bolder['falsely_called_alike']) == (0.5, 0.25)
+    assert bolder['falsely_called_alike_upper'] > 0.5
+
+
+def test_the_share_of_claimed_points_that_are_right_is_reported():
+    points = Calibration({'peak': 1.0, 'certainty': 0.0}, math.log(2))
+    kinds = Calibration(dict.fromkeys(KIND_SIGNS, 1.0), -3.0)
+    sharp, blurred = {'peak': 0.6, 'certainty': 1.0}, {'peak': 0.4, 'certainty': 1.0}
+    records = [
+        {
+            'alike_signs': dict.fromkeys(KIND_SIGNS, sign),
+            'point_signs': [sharp, sharp, blurred],
+            'point_right': [True, sign > 1, False],
+        }
+        for sign in (0.1, 2.0)
+    ]
+    told = point_performance(points, kinds, records)
+    assert told['points'] == 6 and told['right'] == 0.5
+    assert told['claimed'] == pytest.approx(2 / 3) and told['claimed_right'] == 0.75
+    assert told['claimed_if_alike'] == pytest.approx(2 / 3)
+    assert told['claimed_right_if_alike'] == 1
+
+
+def test_a_deviation_is_what_the_confidence_means():
+    # Half of all points of a Gaussian are within 1.177 standard deviations of its centre.
+    half, most = deviations(np.array([0.5, 0.9]))
+    assert half == pytest.approx(1 / 1.1774, rel=1e-3)
+    assert most == pytest.approx(1 / 2.1460, rel=1e-3)
+    assert np.isfinite(deviations(np.array([0.0, 1.0]))).all()

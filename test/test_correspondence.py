@@ -1,5 +1,8 @@
 """Parts of one object found in another: networks, region and field, with real weights."""
 
+from dataclasses import asdict
+import math
+
 import cv2
 import numpy as np
 import pytest
@@ -7,26 +10,30 @@ import torch
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, Settings
+from niom_ros.matching.confidence import KIND_SIGNS
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.inverted_residuals import (
     EFFICIENTNET_LITE2,
+    efficientnet_lite2,
     InvertedResiduals,
     MOBILENET_V2,
+    mobilenet_v2,
     PaddedAsInTensorFlow,
 )
 from niom_ros.semantics.correspondence import field
 from niom_ros.semantics.correspondence.features import descriptors, PartFeatures, resampled
 from niom_ros.semantics.correspondence.field import (
     find_parts,
+    parts_in,
     peaks,
     prepare_parts,
     regularised,
 )
-from niom_ros.semantics.correspondence.region import find_region
-from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.correspondence.region import find_regions
+from niom_ros.semantics.heat_maps import Area, overlap
 from niom_ros.simulation.virtual_scene import example_photo
 
 CPU = torch.device('cpu')
@@ -69,16 +76,38 @@ def placed():
 )
 def test_published_weights_fit_layer_by_layer(name, architecture, strides):
     published = ModelStore().load_state_dict(name)
-    network = InvertedResiduals(architecture, 7)
+    network = InvertedResiduals(architecture)
     network.load_in_order(published)
     given = [v for k, v in published.items() if not k.endswith('num_batches_tracked')]
     mine = [v for k, v in network.state_dict().items() if not k.endswith('num_batches_tracked')]
-    assert all(torch.equal(first, second) for first, second in zip(mine, given, strict=False))
-    outputs = network.eval()(torch.zeros(1, 3, 128, 96))
+    assert all(torch.equal(first, second) for first, second in zip(mine, given, strict=True))
+    outputs = network.eval().after(torch.zeros(1, 3, 128, 96), 7)
     assert [output.shape[1] for output in outputs] == [s.channels for s in architecture.stages]
     assert [128 // output.shape[2] for output in outputs] == strides
     with pytest.raises(ValueError, match='weights are published'):
         network.load_in_order({'stem.0.weight': given[0]})
+
+
+@pytest.mark.parametrize('make', [mobilenet_v2, efficientnet_lite2])
+def test_a_network_computes_the_same_without_its_normalisation(make):
+    name = 'mobilenet-v2' if make is mobilenet_v2 else 'efficientnet-lite2'
+    fused = make(ModelStore().load_state_dict(name))
+    assert not any(isinstance(layer, torch.nn.BatchNorm2d) for layer in fused.modules())
+    plain = InvertedResiduals(MOBILENET_V2 if make is mobilenet_v2 else EFFICIENTNET_LITE2)
+    plain.load_in_order(ModelStore().load_state_dict(name))
+    pixels = torch.randn(1, 3, 96, 64, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        for one, other in zip(fused(pixels), plain.eval()(pixels), strict=True):
+            assert one.allclose(other, atol=1e-3)
+
+
+def test_networks_name_what_an_area_shows(features):
+    ranks = [
+        # 281 to 285 are the cats of ImageNet.
+        each.impression(CAT, Area.of_box(Box.around(CAT))).names.argmax()
+        for each in features.both
+    ]
+    assert all(281 <= rank <= 285 for rank in ranks)
 
 
 def test_tensorflow_pads_more_on_the_right_and_below():
@@ -118,36 +147,40 @@ def test_an_area_is_resampled_to_the_pixel():
 
 def test_the_region_is_found_without_a_detector(features, cat, placed):
     image, _ = placed
-    region = find_region(features.coarse, cat.filters, image)
+    region, *others = find_regions(features.coarse, cat.filters, image, 3)
+    assert len(others) == 2 and region.score > others[0].score > others[1].score
+    assert all(overlap(region.area, other.area) < 0.5 for other in others)
     truth = Area(330 - 0.5, 220 - 0.5, 580 - 0.5, 400 - 0.5)
-    across = min(region.area.right, truth.right) - max(region.area.left, truth.left)
-    down = min(region.area.bottom, truth.bottom) - max(region.area.top, truth.top)
-    shared = across * down
-    both = region.area.width * region.area.height + truth.width * truth.height - shared
-    assert shared / both > 0.6
+    assert overlap(region.area, truth) > 0.6
 
 
 @pytest.mark.parametrize('known', [False, True])
 def test_parts_arrive_where_they_are(features, cat, placed, known):
     image, to_image = placed
-    area = Area(329.5, 219.5, 579.5, 399.5) if known else None
-    found = find_parts(features, cat, image, area).carry(MARKS)
+    if known:
+        field = parts_in(features, cat, image, Area(329.5, 219.5, 579.5, 399.5))
+    else:
+        field = find_parts(features, cat, image).field
+    found = field.carry(MARKS)
     errors = np.linalg.norm(found.places - to_image(MARKS), axis=1)
     assert errors.max() < 0.08 * 250
-    assert (found.certainty > 0.7).all()
+    assert field.certainty > 0.7 and (found.peaks > 0.05).all()
 
 
 def test_an_image_that_shows_nothing_alike_is_less_certain(features, cat, placed):
-    sure = find_parts(features, cat, placed[0]).carry(MARKS).certainty.mean()
+    sure = find_parts(features, cat, placed[0]).signs
     gravel = cv2.resize(example_photo('gravel'), (640, 480))
-    unsure = find_parts(features, cat, gravel).carry(MARKS).certainty.mean()
-    assert unsure < sure - 0.2
+    unsure = find_parts(features, cat, gravel).signs
+    assert asdict(sure).keys() == KIND_SIGNS.keys()
+    assert all(getattr(unsure, name) < getattr(sure, name) - 0.1 for name in KIND_SIGNS)
 
 
 @pytest.mark.parametrize('size', [(1, 1), (3, 900), (900, 3), (64, 64)])
 def test_images_of_any_shape_have_an_answer(features, cat, size):
-    found = find_parts(features, cat, np.full((*size, 3), 90, np.uint8)).carry(MARKS)
-    assert np.isfinite(found.places).all() and np.isfinite(found.certainty).all()
+    parts = find_parts(features, cat, np.full((*size, 3), 90, np.uint8))
+    found = parts.field.carry(MARKS)
+    assert np.isfinite(found.places).all() and np.isfinite(found.peaks).all()
+    assert all(math.isfinite(value) for value in asdict(parts.signs).values())
 
 
 def test_neighbours_that_move_alike_outvote_a_better_lone_pair():
@@ -174,19 +207,16 @@ def test_places_lie_between_cells():
 
 @pytest.fixture(scope='module')
 def matcher():
-    settings = Settings(
-        device='cpu', max_keypoints=128, detector='none', extra_strategies=('alike',)
-    )
-    return Matcher(settings)
+    return Matcher(Settings(device='cpu', max_keypoints=128, detector='none'))
 
 
 def test_the_strategy_gives_points_but_no_homography(matcher, placed):
     image, to_image = placed
     reference = matcher.prepare(CAT)
     match = matcher.match(reference, image, Options(strategies=('alike',)))
-    assert match.status is Status.LOW_CONFIDENCE and match.reference_to_image is None
+    assert match.status is Status.ALIKE and match.reference_to_image is None
     assert match.strategy == 'alike' and not match.by_keypoints
-    assert 'of which' in match.message and 'are certain' in match.message
+    assert f'{match.inliers.sum()} of 144 points are certain' in match.message
     certain = match.inliers
     assert certain.sum() > 30
     points = match.correspondences
@@ -206,6 +236,5 @@ def test_points_stay_within_the_region_of_the_reference(matcher, placed):
     assert points.max(axis=0).tolist() <= [349.5, 199.5]
 
 
-def test_it_is_tried_only_where_it_is_named():
-    assert 'alike' not in Settings().strategies
-    assert Settings(extra_strategies=('alike',)).strategies[-1] == 'alike'
+def test_it_is_tried_last():
+    assert Settings().strategies[-1] == 'alike'

@@ -1,6 +1,7 @@
 """The frame of `niom eval`: methods by name, records that survive interruptions, processes."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 import json
 import multiprocessing
 import os
@@ -31,7 +32,7 @@ from niom_ros.benchmarks.evaluation.run import (
     work,
 )
 from niom_ros.core.errors import UserError
-from niom_ros.core.settings import Options, Settings
+from niom_ros.core.settings import Options, Settings, Weighting
 from niom_ros.matching.confidence import Calibration
 
 
@@ -153,6 +154,18 @@ class TestMethods:
             assert method.settings == Settings()
             assert method.options.limits == base.limits
             assert method.options.weighting.range == base.weighting.range
+
+    @pytest.mark.parametrize('source', ['classifier', 'agreement'])
+    def test_sew_and_its_controls_with_heat_from_elsewhere(self, source: str) -> None:
+        for kind in ('sew', 'uniform', 'shuffled'):
+            plain, other = named(kind), named(f'{kind}+{source}')
+            weighting = replace(plain.options.weighting, source=source)
+            assert other.options == replace(plain.options, weighting=weighting)
+
+    def test_a_preset_that_names_no_source_of_heat_takes_the_given_one(self) -> None:
+        given = Options(weighting=Weighting(source='classifier'))
+        for name, source in (('sew', 'classifier'), ('sew+agreement', 'agreement')):
+            assert method_named(name, Settings(), given).options.weighting.source == source
 
     def test_default_is_what_the_node_does_out_of_the_box(self) -> None:
         assert named('default') == Method('default', Settings(), Options())

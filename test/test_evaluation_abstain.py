@@ -257,10 +257,10 @@ def test_shares_by_hand():
         for wanted in (True, False)
     )
 
-    def record(group, accepted, error=None, unit=seen):
+    def record(group, accepted, error=None, unit=seen, status='LOW_CONFIDENCE'):
         return {
             **{'group': group, 'accepted': accepted, 'error': error},
-            **{'confidence': 0.5, 'unit': unit},
+            **{'confidence': 0.5, 'unit': unit, 'status': status},
         }
 
     records = [
@@ -273,11 +273,23 @@ def test_shares_by_hand():
         record('true/sketch', True, 3.0, unseen),
         record('true/sketch', False),
         record('true/sketch', False),
+        *[record('unrelated/object', False)] * 40,
+        *[record('unrelated/object', False, unit=unseen)] * 9,
+        record('unrelated/object', False, unit=unseen, status='ALIKE'),
+        record('kind/object', False, status='ALIKE'),
+        record('kind/object', False, status='ALIKE', unit=unseen),
+        *[record('kind/object', False)] * 2,
     ]
     metrics = AbstainBenchmark(None, 0).summarise(records)
     assert metrics.pop('false_accept_upper') == pytest.approx(0.0105, abs=5e-5)
     assert metrics.pop('false_accept_upper_held_out') == pytest.approx(0.0295, abs=5e-5)
+    assert metrics.pop('false_alike_upper') == pytest.approx(0.0094, abs=1e-4)
+    assert metrics.pop('false_alike_upper_held_out') == pytest.approx(0.0423, abs=1e-4)
     assert metrics == {
+        'false_alike': 1 / 500,
+        'false_alike_held_out': 1 / 110,
+        'true_alike': 1 / 2,
+        'true_alike_held_out': 1,
         'false_accept': 1 / 450,
         'false_accept_photo': 1 / 300,
         'false_accept_drawing': 0,

@@ -240,7 +240,7 @@ class TestCalibrate:
     ) -> None:
         file = tmp_path / 'calibration.json'
         words = ['calibrate', '--data', str(data), *self.SMALL, *self.LOW, '-o', str(file)]
-        assert main(words) == 0
+        assert main([*words, '--subjects', 'drawings', 'matches']) == 0
         assert 'held out, standard: ' in capsys.readouterr().out
         entries = json.loads(file.read_text())
         assert set(entries) == {'ink', 'aliked+lightglue'}

@@ -107,7 +107,7 @@ def test_points_that_just_fit_into_the_box_are_not_there_by_luck():
     assert np.mean(shares >= 1) < 0.1
 
 
-def record(kind, on_object=None, luck=0.0, accepted=False):
+def record(kind, on_object=None, luck=0.0, accepted=False, status='LOW_CONFIDENCE'):
     known = {
         'on_object': on_object,
         'agreeing_on_object': 0.5,
@@ -119,14 +119,15 @@ def record(kind, on_object=None, luck=0.0, accepted=False):
         'chance_mostly': 0.3,
         'luck': luck,
     }
-    return {'group': kind, 'accepted': accepted, **({} if on_object is None else known)}
+    told = {'group': kind, 'accepted': accepted, 'status': status}
+    return told | ({} if on_object is None else known)
 
 
 def test_what_is_not_measured_is_counted_and_left_out():
     records = [
         record('dog', 0.9, luck=0.01, accepted=True),
-        record('dog', 0.8, luck=0.4),
-        record('dog', 0.5, luck=0.01),
+        record('dog', 0.8, luck=0.4, status='ALIKE'),
+        record('dog', 0.5, luck=0.01, status='ALIKE'),
         record('dog'),
         record('guitar', accepted=True),
     ]
@@ -144,6 +145,7 @@ def test_what_is_not_measured_is_counted_and_left_out():
     assert math.isnan(metrics['mostly_on_object_guitar'])
     assert metrics['accepted'] == 2 / 5
     assert metrics['accepted_guitar'] == 1
+    assert (metrics['called_alike'], metrics['called_alike_on_object']) == (2 / 5, 1 / 2)
 
 
 def test_which_pairs_are_worth_a_picture():

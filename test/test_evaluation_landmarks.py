@@ -21,6 +21,7 @@ from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, Settings
+from niom_ros.matching.confidence import KIND_SIGNS
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
@@ -381,7 +382,7 @@ def test_every_set_counts_the_same():
     def record(group, pck, chance, accepted=False):
         names = ('pck_05', 'local_pck_05', 'local_pck_10', 'chance_pck_05', 'box_pck_05')
         scores = {'pck_10': pck, 'chance_pck_10': chance, 'box_pck_10': 0.3, 'accepted': accepted}
-        scores |= {'points': 10, 'certain': 4, 'certain_right': 3}
+        scores |= {'points': 10, 'claimed': 4, 'claimed_right': 3, 'unit': group}
         return {'group': group, **dict.fromkeys(names, 0.5), **scores}
 
     records = [
@@ -403,8 +404,10 @@ def test_every_set_counts_the_same():
             'box_pck_05': 0.5,
             'box_pck_10': 0.3,
             'gain_over_box': 0.2,
-            'certain': 0.4,
-            'certain_right': 0.75,
+            'claimed': 0.4,
+            'claimed_right': 0.75,
+            'claimed_held_out': 0.4,
+            'claimed_right_held_out': 0.75,
             'accepted': 0.125,
             'pck_10_faces': 0.1,
             'pck_10_ducks': 0.9,
@@ -422,13 +425,25 @@ def test_the_true_boxes_alone_are_a_baseline(cups):
     assert errors == pytest.approx(0, abs=0.01)
 
 
+def test_the_centres_of_the_true_boxes_are_a_weaker_baseline(cups):
+    _, case = cups
+    assert landmarks.misses(landmarks.centred_places(case), case) == pytest.approx(0, abs=0.01)
+    (target,) = case.targets[:1]
+    smaller = replace(target, box=(*target.box[:2], target.box[2] / 2, target.box[3] / 2))
+    moved = landmarks.centred_places(replace(case, targets=(smaller,)))
+    stretched = landmarks.stretched_places(replace(case, targets=(smaller,)))
+    assert np.ptp(moved, axis=0) == pytest.approx(2 * np.ptp(stretched, axis=0))
+
+
 def test_points_of_alike_objects_are_measured_with_and_without_their_area(cups):
     benchmark, case = cups
     method = method_named('alike', Settings(device='cpu', max_keypoints=64), Options())
-    assert method.settings.extra_strategies == ('alike',)
+    assert method.options.strategies == ('alike',)
     record = benchmark.measure(case, method, MethodRunner())
     assert record['pck_10'] >= 0.75 and record['known_area_pck_10'] >= 0.75
     assert record['box_pck_10'] == 1 and not record['accepted']
-    assert record['points'] == 4 >= record['certain'] >= record['certain_right']
+    assert record['points'] == 4 >= record['claimed'] >= record['claimed_right'] > 0
+    assert len(record['point_signs']) == len(record['point_right']) == 4
+    assert set(record['alike_signs']) == set(KIND_SIGNS)
     plain = benchmark.measure(case, PLAIN, MethodRunner())
-    assert 'known_area_pck_10' not in plain and plain['certain'] == 0
+    assert 'known_area_pck_10' not in plain and plain['claimed'] == 0

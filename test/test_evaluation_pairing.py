@@ -12,10 +12,10 @@ from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import pairing
 from niom_ros.benchmarks.evaluation.suites.pairing import Choice, PairingBenchmark
-from niom_ros.benchmarks.evaluation.suites.scenes import overlap, read_labels, read_voc
+from niom_ros.benchmarks.evaluation.suites.scenes import read_labels, read_voc
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Options, Settings
-from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap, overlap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import MarkedObject, Scene
 from niom_ros.simulation.virtual_scene import example_photo

@@ -272,7 +272,8 @@ def test_marked_objects_weigh_what_they_cover(matcher, coffee, view):
 @pytest.mark.parametrize('stage', ['before', 'after'])
 @pytest.mark.parametrize('kind', WEIGHTINGS)
 def test_every_weighting_can_be_chosen(matcher, reference, view, kind, stage):
-    match = matcher.match(reference, view.image, Options(weighting=Weighting(kind, stage=stage)))
+    options = Options(weighting=Weighting(kind, stage=stage), wanted='same_object')
+    match = matcher.match(reference, view.image, options)
     assert match.weighting == ('none' if kind == 'auto' else kind)
     if kind in ('auto', 'none'):
         assert match.verdict.status is Status.OK

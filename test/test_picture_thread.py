@@ -9,6 +9,7 @@ import pytest
 
 from niom_ros.nodes.outputs import HEAT, PICTURES
 from niom_ros.nodes.picture_thread import PictureRequest, PictureThread
+from niom_ros.pictures.answers import View
 
 DEBUG = '~/debug_image'
 
@@ -57,7 +58,7 @@ def pictures(outputs, faults):
 def frame(number, tracked=False):
     analysis = None if tracked else 'what the networks saw'
     answer = SimpleNamespace(analysis=analysis)
-    return PictureRequest(answer=answer, stamp=float(number), header=number, width=100)
+    return PictureRequest(answer=answer, stamp=float(number), header=number, view=View(width=100))
 
 
 def until(condition):

@@ -69,6 +69,7 @@ class Mark:
     y: float
     confidence: float = 0.9
     inside: bool = True
+    deviation: float = 0.5
 
 
 def grey_image(width=WIDTH, height=HEIGHT):
@@ -136,9 +137,10 @@ def test_a_match_that_agrees_is_a_line_in_the_colour_of_its_score(score):
         assert row[60, x].tolist() == colour
 
 
-def test_a_match_that_disagrees_is_two_crosses_and_no_line():
+def test_a_match_that_disagrees_is_two_crosses_and_a_thin_line():
     row = drawn(matched_points([[50, 60]], [[70, 60]], [0.95], [False]))
-    assert not row[:, WIDTH:CAMERA].any()
+    between = row[:, WIDTH:CAMERA].any(axis=(1, 2))
+    assert between[60] and between.sum() <= 3
     assert has(VERMILLION, row[57:64, 47:54])
     assert has(VERMILLION, row[57:64, CAMERA + 67 : CAMERA + 74])
     assert not has(score_colours(np.array([0.95]))[0], row)
@@ -296,6 +298,18 @@ def test_a_landmark_is_a_diamond_at_its_place_with_its_name():
     changed = (row != unnamed).any(axis=2)
     assert changed[85:115, CAMERA + 130 : CAMERA + 220].sum() > 300
     assert not changed[:, :CAMERA].any()
+
+
+def test_the_deviation_of_a_landmark_is_a_circle_unless_the_diamond_hides_it():
+    sure, unsure = (
+        drawn(nothing_found(), [Mark('', 150, 120, deviation=deviation)]) for deviation in (3, 40)
+    )
+    changed = (sure != unsure).any(axis=2)
+    rows, columns = np.nonzero(changed)
+    radii = np.hypot(rows - 120, columns - CAMERA - 150)
+    assert len(radii) > 100
+    assert radii.min() == pytest.approx(40, abs=4) and radii.max() == pytest.approx(40, abs=4)
+    assert has(PURPLE, unsure[118:123, CAMERA + 188 : CAMERA + 193])
 
 
 def test_a_landmark_of_which_nothing_is_known_is_not_drawn():
@@ -516,6 +530,14 @@ def test_the_semantics_have_a_banner_and_a_legend(weighted):
     assert has(SLATE, plain[:40])
     assert not has(BLUE, plain[:40])
     assert not has(SKY, panels_of(plain, match))
+
+
+def test_weights_of_a_refused_match_are_not_shown_like_a_success(weighted):
+    reference, image, match = weighted
+    refused = Verdict(Status.LOW_CONFIDENCE, 'no', match.verdict.inliers)
+    picture = draw_semantics(reference, image, replace(match, verdict=refused), max_width=1000)
+    assert has(SLATE, picture[:40])
+    assert not has(BLUE, picture[:40])
 
 
 def test_weights_say_where_they_came_from_or_why_there_are_none():

@@ -25,6 +25,7 @@ from niom_ros.matching.prior import DEFAULTS as PRIOR_DEFAULTS
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies import ink as ink_module
+from niom_ros.matching.strategies.alike import Alike
 from niom_ros.matching.strategies.ink import Ink
 from niom_ros.matching.strategies.on_object import fitting, OnObject
 from niom_ros.matching.strategies.points import Points
@@ -39,6 +40,7 @@ from niom_ros.stream.answers import find_best
 INK = Options(drawing_search='ink')
 BY_INK, BY_POINTS = Approach(Ink.name), Approach(Points.name)
 BY_WEIGHTED_POINTS = Approach(Points.name, 'sew')
+BY_KIND = Approach(Alike.name)
 BENT = np.array([[0.8, 0.1, 60], [-0.08, 0.85, 70], [0.0002, -0.0001, 1]])
 
 
@@ -352,7 +354,7 @@ def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(matcher: M
     photo = example_photo('chelsea')
     cat = matcher.prepare(Reference(sketch_of_a_cat(), label='cat'), fewest_keypoints=0)
     planned = matcher.approaches(cat, Options())
-    assert planned == [BY_POINTS, BY_INK, Approach(OnObject.name)]
+    assert planned == [BY_POINTS, BY_INK, Approach(OnObject.name), BY_KIND]
     match = matcher.match(cat, photo)
     # It is another cat, so it does not count as found.
     assert match.verdict.status is Status.LOW_CONFIDENCE
@@ -397,18 +399,18 @@ def test_approaches_depend_on_the_reference_and_the_options(
     matcher: Matcher, reference: PreparedReference, coffee: np.ndarray
 ) -> None:
     photo, approaches = matcher.prepare(coffee), matcher.approaches
-    by_both = [BY_POINTS, BY_WEIGHTED_POINTS]
+    by_both = [BY_POINTS, BY_WEIGHTED_POINTS, BY_KIND]
     sew, matches = Options(weighting=Weighting('sew')), Options(drawing_search='matches')
-    assert approaches(reference, Options()) == [BY_POINTS, BY_INK]
+    assert approaches(reference, Options()) == [BY_POINTS, BY_INK, BY_KIND]
     before = Prior(reference, BY_INK, np.eye(3))
-    assert approaches(reference, Options(), before) == [BY_INK, BY_POINTS]
-    assert approaches(reference, INK) == [BY_INK]
+    assert approaches(reference, Options(), before) == [BY_INK, BY_POINTS, BY_KIND]
+    assert approaches(reference, INK) == [BY_INK, BY_KIND]
     assert approaches(reference, matches) == by_both
-    assert approaches(reference, sew) == [BY_WEIGHTED_POINTS, BY_INK]
+    assert approaches(reference, sew) == [BY_WEIGHTED_POINTS, BY_INK, BY_KIND]
     for options in (Options(), INK):
         assert approaches(photo, options) == by_both
     before = Prior(photo, BY_WEIGHTED_POINTS, np.eye(3))
-    assert approaches(photo, Options(), before) == [BY_WEIGHTED_POINTS, BY_POINTS]
+    assert approaches(photo, Options(), before) == [BY_WEIGHTED_POINTS, BY_POINTS, BY_KIND]
     with pytest.raises(SettingsError, match='drawing_search'):
         Options(drawing_search='pencil')
 
@@ -426,7 +428,8 @@ def test_a_plain_outline_is_enough_for_a_drawing_but_not_for_a_photo(matcher: Ma
         matcher.prepare(Reference(dot, drawing=True), fewest_keypoints=5000)
     # A photo that somebody calls a drawing, with no ink in it, is still looked for by matches.
     forced = matcher.prepare(Reference(dot, drawing=True), fewest_keypoints=0)
-    assert forced.drawing and matcher.approaches(forced, INK) == [BY_POINTS, BY_WEIGHTED_POINTS]
+    assert forced.drawing
+    assert matcher.approaches(forced, INK) == [BY_POINTS, BY_WEIGHTED_POINTS, BY_KIND]
 
 
 def test_only_the_part_that_counts_is_laid_along_edges(matcher: Matcher, view: View) -> None:

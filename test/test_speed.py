@@ -216,6 +216,11 @@ def test_alike_objects_are_measured_beside_full_matches(bench_setup):
     assert found.values['alike_over_full'] == values['alike_over_full']['median'] > 0
     assert values['alike_over_full']['count'] == 2
     assert 'alike / full match' in str(found.tables[0])
+    if 'alike_tracked' in found.left_out:  # at this size, nothing alike may be found
+        assert 'could be tracked' in found.left_out['alike_tracked']
+    else:
+        assert 0 < values['tracked_over_very']['median'] < 10
+        assert 'only alike / the very object' in str(found.tables[1])
 
 
 def test_growth_is_measured_for_each_number(bench_setup):

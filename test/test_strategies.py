@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from niom_ros.core.plugins import STRATEGIES
-from niom_ros.core.settings import Options, Settings
+from niom_ros.core.settings import Options, Settings, Sought
 from niom_ros.matching.checks import Checks
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
@@ -29,6 +29,7 @@ from niom_ros.semantics.scene import Scene
 from niom_ros.simulation.virtual_scene import example_photo
 
 SETTINGS = Settings(device='cpu', max_keypoints=256, detector='none')
+SAME_OBJECT = Options(wanted='same_object')
 BY_POINTS, BY_WEIGHTED_POINTS = Approach('points'), Approach('points', 'sew')
 TURNED = np.array([[0.0, -1, 399], [1, 0, 0], [0, 0, 1]])
 
@@ -50,6 +51,7 @@ class Tiny:
 
     name: ClassVar[str] = 'tiny'
     rank: ClassVar[int] = 400
+    seeks: ClassVar[Sought] = 'same_object'
     by_keypoints: ClassVar[bool] = False
     applies = True
     answer: Match | None = None
@@ -116,7 +118,7 @@ def test_a_strategy_from_outside_is_asked_last_and_its_answer_bears_its_name(
     matcher: Matcher, tiny: Tiny, cup: PreparedReference, elsewhere: np.ndarray
 ) -> None:
     tiny.answer = found()
-    match = matcher.match(cup, elsewhere)
+    match = matcher.match(cup, elsewhere, SAME_OBJECT)
     assert match.found and match.message == 'turned by a quarter'
     assert (match.strategy, match.approach) == ('tiny', Approach('tiny'))
     assert (match.reference_to_image == TURNED).all()
@@ -132,7 +134,7 @@ def test_a_strategy_is_not_asked_when_an_earlier_one_found_it(
     matcher: Matcher, tiny: Tiny, cup: PreparedReference, coffee: np.ndarray
 ) -> None:
     tiny.answer = found()
-    match = matcher.match(cup, coffee)
+    match = matcher.match(cup, coffee, SAME_OBJECT)
     assert match.found and match.strategy == 'points'
     assert not tiny.asked
 
@@ -141,15 +143,15 @@ def test_ranks_and_what_applies_decide_on_the_order(
     matcher: Matcher, tiny: Tiny, cup: PreparedReference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = [BY_POINTS, BY_WEIGHTED_POINTS, Approach('tiny')]
-    assert matcher.approaches(cup, Options()) == last
+    assert matcher.approaches(cup, SAME_OBJECT) == last
     prior = Prior(cup, Approach('tiny'), np.eye(3))
-    assert matcher.approaches(cup, Options(), prior) == [Approach('tiny'), *last[:2]]
+    assert matcher.approaches(cup, SAME_OBJECT, prior) == [Approach('tiny'), *last[:2]]
     unknown = replace(prior, approach=Approach('uninstalled since'))
-    assert matcher.approaches(cup, Options(), unknown) == last
+    assert matcher.approaches(cup, SAME_OBJECT, unknown) == last
     tiny.applies = False
-    assert matcher.approaches(cup, Options(), prior) == last[:2]
+    assert matcher.approaches(cup, SAME_OBJECT, prior) == last[:2]
     monkeypatch.setattr(Tiny, 'rank', 50)
-    assert Matcher(SETTINGS).approaches(cup, Options())[0] == Approach('tiny')
+    assert Matcher(SETTINGS).approaches(cup, SAME_OBJECT)[0] == Approach('tiny')
 
 
 def test_options_may_leave_strategies_out(
@@ -160,13 +162,29 @@ def test_options_may_leave_strategies_out(
     assert matcher.approaches(cup, Options(strategies=())) == []
 
 
+def test_what_is_wanted_decides_on_the_strategies(
+    matcher: Matcher, tiny: Tiny, cup: PreparedReference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same_object = [BY_POINTS, BY_WEIGHTED_POINTS, Approach('tiny')]
+    alike = Approach('alike')
+    assert matcher.approaches(cup, SAME_OBJECT) == same_object
+    assert matcher.approaches(cup, Options(wanted='same_kind')) == [alike]
+    assert set(matcher.approaches(cup, Options())) == {*same_object, alike}
+    monkeypatch.setattr(Tiny, 'seeks', 'same_kind')
+    assert Approach('tiny') in matcher.approaches(cup, Options(wanted='same_kind'))
+    # The reference's own choice comes first.
+    choosy = replace(cup, given=replace(cup.given, wanted='same_kind'))
+    assert alike in matcher.approaches(choosy, SAME_OBJECT)
+    assert BY_POINTS not in matcher.approaches(choosy, SAME_OBJECT)
+
+
 def test_the_time_of_a_match_depends_on_keypoints_if_nothing_else_took_part(
     matcher: Matcher, tiny: Tiny, cup: PreparedReference, elsewhere: np.ndarray
 ) -> None:
     tiny.answer = None
-    assert matcher.match(cup, elsewhere).by_keypoints
+    assert matcher.match(cup, elsewhere, SAME_OBJECT).by_keypoints
     tiny.answer = refused(0.0)
-    assert not matcher.match(cup, elsewhere).by_keypoints
+    assert not matcher.match(cup, elsewhere, SAME_OBJECT).by_keypoints
 
 
 def test_a_prior_reaches_only_its_own_reference_and_approach(
@@ -174,14 +192,14 @@ def test_a_prior_reaches_only_its_own_reference_and_approach(
 ) -> None:
     other = replace(cup)
     prior = Prior(cup, Approach('tiny'), TURNED)
-    matcher.match_all([cup, other], matcher.analyse(elsewhere), prior=prior)
+    matcher.match_all([cup, other], matcher.analyse(elsewhere), SAME_OBJECT, prior)
     first, second = tiny.asked
     assert first.prior is first.own_prior is prior
     assert second.prior is None and second.own_prior is None
     assert not first.only_reference
     tiny.asked.clear()
     by_points = replace(prior, approach=BY_POINTS)
-    matcher.match_all([cup], matcher.analyse(elsewhere), prior=by_points)
+    matcher.match_all([cup], matcher.analyse(elsewhere), SAME_OBJECT, by_points)
     (search,) = tiny.asked
     assert search.prior is by_points and search.own_prior is None
 
@@ -200,7 +218,7 @@ def test_a_strategy_says_itself_whether_its_match_replaces_an_earlier_one(
     reported: str,
 ) -> None:
     tiny.answer, tiny.always_replaces = refused(confidence), always
-    match = matcher.match(cup, elsewhere)
+    match = matcher.match(cup, elsewhere, SAME_OBJECT)
     assert not match.found
     assert match.strategy == reported
 
@@ -210,20 +228,20 @@ def test_objects_are_told_also_by_a_match_that_does_not_count(
 ) -> None:
     seen, paired = Scene(known_from='somebody'), PairedObjects(how='by hand')
     tiny.answer = replace(refused(0.0), scene=seen, paired=paired)
-    match = matcher.match(cup, elsewhere)
+    match = matcher.match(cup, elsewhere, SAME_OBJECT)
     assert match.strategy == 'points'
     assert (match.scene, match.paired) == (seen, paired)
     tiny.answer = refused(0.0)  # which looked at no objects
-    assert matcher.match(cup, elsewhere).scene.why_none == 'no detector'
+    assert matcher.match(cup, elsewhere, SAME_OBJECT).scene.why_none == 'no detector'
 
 
 def test_a_strategy_without_an_answer_changes_nothing(
     matcher: Matcher, tiny: Tiny, cup: PreparedReference, elsewhere: np.ndarray
 ) -> None:
-    silent = matcher.match(cup, elsewhere)
+    silent = matcher.match(cup, elsewhere, SAME_OBJECT)
     assert len(tiny.asked) == 1
     tiny.applies = False
-    alone = matcher.match(cup, elsewhere)
+    alone = matcher.match(cup, elsewhere, SAME_OBJECT)
     assert len(tiny.asked) == 1
     assert (silent.approach, silent.message) == (alone.approach, alone.message)
     assert silent.agreement == alone.agreement

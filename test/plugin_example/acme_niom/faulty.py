@@ -21,6 +21,7 @@ class FailsInImages:
 
     name = 'acme-fails'
     rank = 50
+    seeks = 'same_object'
     by_keypoints = False
 
     def weightings(self, reference, options):

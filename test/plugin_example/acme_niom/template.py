@@ -16,6 +16,7 @@ class Template:
 
     name = 'acme-template'
     rank = 50  # before all others
+    seeks = 'same_object'
     by_keypoints = False
 
     def __init__(self, perception, store):
