@@ -32,7 +32,7 @@ from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Scene
 from niom_ros.simulation.virtual_scene import example_photo
 from niom_ros.stream.stream import Frame, Stream
-from niom_ros.tracking.alike_motion import affine_at, AlikeMotion, corners_of
+from niom_ros.tracking.alike_motion import affine_at, AlikeMotion
 from niom_ros.tracking.alike_track import AlikeMatch, AlikeTrackParameters
 from niom_ros.tracking.local_motion import LocalMotion
 from niom_ros.tracking.track import FullMatch
@@ -186,7 +186,7 @@ def test_points_follow_whatever_the_camera_does(most):
     assert warp_points(tracked.alike.warp.matrix, middle)[0] == pytest.approx(
         warp_points(moved, on_the_wall(middle))[0], abs=1.5
     )
-    corners = warp_points(moved, corners_of(AROUND_CLOCK))
+    corners = warp_points(moved, AROUND_CLOCK.corners())
     lowest, highest = corners.min(axis=0).clip(-0.5), corners.max(axis=0)
     box = tracked.alike.box
     assert [box.left, box.top] == pytest.approx(lowest, abs=3)

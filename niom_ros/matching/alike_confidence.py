@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from niom_ros.matching.alike_object import GuidePoints, RIGHT
+from niom_ros.matching.alike_object import GuidePoints, RIGHT, spread_of
 from niom_ros.matching.confidence import Calibration, calibration_of, KIND, POINTS
 from niom_ros.semantics.correspondence.field import CarriedPoints, FoundParts, PartField
 
@@ -33,8 +33,7 @@ def point_signs(field: PartField, carried: CarriedPoints) -> list[dict[str, floa
 
 def deviations(confidences: np.ndarray) -> np.ndarray:
     """Return the standard deviation that each confidence stands for, relative to the radius."""
-    wrong = 1 - np.clip(confidences, LEAST, 1 - LEAST)
-    return 1 / np.sqrt(-2 * np.log(wrong))
+    return spread_of(np.clip(confidences, LEAST, 1 - LEAST))
 
 
 def required(name: str) -> Calibration:

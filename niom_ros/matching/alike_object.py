@@ -15,6 +15,7 @@ from niom_ros.semantics.correspondence.field import KindSigns, PartField
 from niom_ros.semantics.heat_maps import Area
 
 RIGHT = 0.1  # of the object's size: a point that is nearer to its true place is right
+CERTAIN = 0.5  # confidence from which a point counts as an inlier
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,21 @@ class AlikeObject:
     parts: PartField | None = None  # in the upright image; None: it was only tracked
 
 
+def spread_of(confidences: np.ndarray) -> np.ndarray:
+    """Return the standard deviations of points that are within 1 of their places so often.
+
+    In the plane, a normally distributed error is larger than r with the probability
+    exp(-r^2 / 2 variance).
+    """
+    wrong = np.clip(1 - confidences.astype(np.float64), 1e-300, 1 - 1e-12)
+    return np.asarray(1 / np.sqrt(-2 * np.log(wrong)))
+
+
+def share_within(spreads: np.ndarray) -> np.ndarray:
+    """Return how often points with these standard deviations are within 1 of their places."""
+    return np.asarray(1 - np.exp(-1 / (2 * spreads**2)))
+
+
 def fit_warp(points: Correspondences, confidences: np.ndarray, size: float) -> Warp | None:
     """Return the affine transform that explains points, weighted by confidence; None: none does.
 
@@ -111,13 +127,11 @@ def is_plausible(warp: Warp, size: float) -> bool:
 
 def moved(alike: AlikeObject, transform: np.ndarray) -> AlikeObject:
     """Return an object after a rotation of the image by a multiple of 90 degrees (3 x 3)."""
-    box, warp, marks = alike.box, alike.warp, alike.landmarks
-    corners = warp_points(transform, np.array([[box.left, box.top], [box.right, box.bottom]]))
-    least, most = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
+    warp, marks = alike.warp, alike.landmarks
     places = warp_points(transform, marks.places) if len(marks.places) else marks.places
     return replace(
         alike,
-        box=Area(*least, *most),
+        box=Area.around(warp_points(transform, alike.box.corners())),
         landmarks=replace(marks, places=places),
         warp=None if warp is None else replace(warp, matrix=transform @ warp.matrix),
     )

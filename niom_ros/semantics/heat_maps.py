@@ -26,6 +26,11 @@ class Area:
         left, top = box.left - 0.5, box.top - 0.5
         return cls(left, top, left + box.width, top + box.height)
 
+    @classmethod
+    def around(cls, points: np.ndarray) -> 'Area':
+        """Return the smallest rectangle that contains points (N x 2)."""
+        return cls(*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+
     @property
     def width(self) -> float:
         """Return the extent in x."""
@@ -41,6 +46,17 @@ class Area:
         left, right = (min(max(x, -0.5), width - 0.5) for x in (self.left, self.right))
         top, bottom = (min(max(y, -0.5), height - 0.5) for y in (self.top, self.bottom))
         return Area(left, top, max(left, right), max(top, bottom))
+
+    def corners(self) -> np.ndarray:
+        """Return the four corners, clockwise from the top left: 4 x 2."""
+        left, top, right, bottom = self.left, self.top, self.right, self.bottom
+        return np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
+
+    def enlarged(self, margin: float) -> 'Area':
+        """Return the rectangle with a margin on each side."""
+        return Area(
+            self.left - margin, self.top - margin, self.right + margin, self.bottom + margin
+        )
 
     def moved(self, right: float, down: float) -> 'Area':
         """Return the rectangle shifted."""

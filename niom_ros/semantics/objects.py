@@ -33,13 +33,11 @@ class SeenObject:
     def carried(self, motion: np.ndarray) -> 'SeenObject | None':
         """Return the object in another image, given the motion (3 x 3); None: out of sight."""
         area, size = self.area, self.heat.frame
-        corners = np.array(
-            [[x, y] for x in (area.left, area.right) for y in (area.top, area.bottom)]
-        )
+        corners = area.corners()
         if not (corners @ motion[2, :2] + motion[2, 2] > 0).all():  # beyond the horizon
             return None
         moved = warp_points(motion, corners)
-        box = Area(*moved.min(axis=0), *moved.max(axis=0)).within(size.width, size.height)
+        box = Area.around(moved).within(size.width, size.height)
         if not (box.width > 0 and box.height > 0):
             return None
         return replace(self, area=box, heat=self.heat.carried(motion))

@@ -63,9 +63,6 @@ class Rotation:
     def _turned(self, scene: Scene) -> Scene:
         objects = []
         for seen in scene.objects:
-            box = seen.area
-            corners = np.array([[box.left, box.top], [box.right, box.bottom]])
-            turned = warp_points(self.upright_to_received, corners)
-            area = Area(*turned.min(axis=0).tolist(), *turned.max(axis=0).tolist())
-            objects.append(replace(seen, area=area))
+            turned = warp_points(self.upright_to_received, seen.area.corners())
+            objects.append(replace(seen, area=Area.around(turned)))
         return replace(scene, objects=tuple(objects))

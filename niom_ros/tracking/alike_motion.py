@@ -6,7 +6,14 @@ import math
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.matching.alike_object import AlikeObject, GuidePoints, RIGHT, Warp
+from niom_ros.matching.alike_object import (
+    AlikeObject,
+    GuidePoints,
+    RIGHT,
+    share_within,
+    spread_of,
+    Warp,
+)
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import jacobian
 from niom_ros.semantics.heat_maps import Area
@@ -38,7 +45,7 @@ class AlikeMotion:
         return replace(
             alike,
             confidence=confidence,
-            box=area_around(warp_points(self.whole, corners_of(alike.box))).within(*image),
+            box=Area.around(warp_points(self.whole, alike.box.corners())).within(*image),
             landmarks=self.move_guides(alike.landmarks),
             warp=None if alike.warp is None else self.move_warp(alike.warp),
             parts=None,
@@ -73,15 +80,9 @@ class AlikeMotion:
         return carried.places, np.hypot(carried.deviations, self.deviation)
 
     def _faded(self, confidences: np.ndarray, added: np.ndarray) -> np.ndarray:
-        """Return the probabilities that points are near, after deviations were added.
-
-        In the plane, a normally distributed error is larger than r with the probability
-        exp(-r^2 / 2 variance).
-        """
-        near = (RIGHT * self.size) ** 2 / 2
-        far = np.clip(1 - confidences.astype(np.float64), 1e-300, 1 - 1e-12)
-        variances = -near / np.log(far) + (added / self.zoom) ** 2
-        return 1 - np.exp(-near / variances)
+        """Return the probabilities that points are near, after deviations were added."""
+        radius = RIGHT * self.size
+        return share_within(np.hypot(spread_of(confidences), added / self.zoom / radius))
 
 
 def affine_at(homography: np.ndarray, point: np.ndarray) -> np.ndarray:
@@ -89,20 +90,3 @@ def affine_at(homography: np.ndarray, point: np.ndarray) -> np.ndarray:
     linear = jacobian(homography, point)
     place = warp_points(homography, point[None])[0]
     return np.vstack([np.column_stack([linear, place - linear @ point]), [0, 0, 1]])
-
-
-def corners_of(area: Area) -> np.ndarray:
-    """Return the four corners of an area."""
-    return np.array(
-        [
-            [area.left, area.top],
-            [area.right, area.top],
-            [area.right, area.bottom],
-            [area.left, area.bottom],
-        ]
-    )
-
-
-def area_around(points: np.ndarray) -> Area:
-    """Return the smallest area that contains points."""
-    return Area(*points.min(axis=0).tolist(), *points.max(axis=0).tolist())

@@ -8,11 +8,11 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
-from niom_ros.matching.alike_object import AlikeObject
+from niom_ros.matching.alike_object import AlikeObject, CERTAIN
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.semantics.heat_maps import Area
-from niom_ros.tracking.alike_motion import affine_at, AlikeMotion, area_around, corners_of
+from niom_ros.tracking.alike_motion import affine_at, AlikeMotion
 from niom_ros.tracking.frames import GreyFrame
 from niom_ros.tracking.local_motion import LocalMotion
 from niom_ros.tracking.track import DEFAULTS as TRACKING
@@ -26,7 +26,6 @@ class AlikeTrackParameters:
     depth: float = 0.03  # of the object's size, by which corners may differ from a flat object
     slip: float = 0.005  # of the object's size, by which points become less certain in a second
     max_age: float = 20.0  # seconds without a full match that agrees; slip is a tenth by then
-    min_certain: float = 0.5  # confidence of a point that counts as an inlier
     min_points: int = 12  # certain ones, to look for corners only among them
     hull_scale: float = 0.9  # of their hull: what is beside an object moves differently
 
@@ -69,9 +68,9 @@ class AlikeMatch:
         """Return the relative corner error of the box that a track had; infinite: of another."""
         if not isinstance(former, AlikeTrack) or self.revision != former.revision:
             return math.inf
-        found = corners_of(self.alike.box)
-        tracked = area_around(warp_points(view, corners_of(former.start.alike.box)))
-        offsets = corners_of(tracked) - found
+        found = self.alike.box.corners()
+        tracked = Area.around(warp_points(view, former.start.alike.box.corners()))
+        offsets = tracked.corners() - found
         size = np.linalg.norm(found - found.mean(axis=0), axis=1).mean()
         return float(np.linalg.norm(offsets, axis=1).mean() / max(size, 1e-9))
 
@@ -201,7 +200,7 @@ class AlikeTrack:
         size, checks = self.start.size, picture.verdict.checks
         assert isinstance(checks, TrackChecks)  # or it would have been lost
         return AlikeMotion(
-            whole=affine_at(view, corners_of(self.start.alike.box).mean(axis=0)),
+            whole=affine_at(view, self.start.alike.box.corners().mean(axis=0)),
             local=LocalMotion(
                 view, corners.reference_points[agreeing], corners.image_points[agreeing], size
             ),
@@ -239,7 +238,7 @@ def visible(
     points = Correspondences(
         points.reference_points[chosen], points.image_points[chosen], points.scores[chosen]
     )
-    return points, inliers[chosen] & (points.scores >= DEFAULTS.min_certain)
+    return points, inliers[chosen] & (points.scores >= CERTAIN)
 
 
 def lost(tracked: Tracked, status: Status, reason: str) -> Tracked:

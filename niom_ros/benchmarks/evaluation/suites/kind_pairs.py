@@ -97,10 +97,7 @@ def family_of(kind: str) -> frozenset[str]:
 def cut_out(photo: Path, area: Area) -> Box:
     """Return the part of a photo that shows an object and a margin."""
     height, width = read_image(photo).shape[:2]
-    longer = max(area.width, area.height)
-    margin = (MARGIN - 1) / 2 * longer
-    around = Area(
-        area.left - margin, area.top - margin, area.right + margin, area.bottom + margin
-    ).within(width, height)
+    margin = (MARGIN - 1) / 2 * max(area.width, area.height)
+    around = area.enlarged(margin).within(width, height)
     left, top = round(around.left + 0.5), round(around.top + 0.5)
     return Box(left, top, round(around.right + 0.5) - left, round(around.bottom + 0.5) - top)

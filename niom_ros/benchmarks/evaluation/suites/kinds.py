@@ -229,7 +229,7 @@ def best_overlap(points: np.ndarray, areas: Sequence[Area]) -> float:
     """Return the overlap of the box around points and that of an object, 0 to 1."""
     if not len(points):
         return 0.0
-    box = Area(*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+    box = Area.around(points)
     return max(overlap(box, area) for area in areas)
 
 
