@@ -10,9 +10,9 @@ from torchvision.models import mobilenet_v2
 from niom_ros.core.boxes import Box
 from niom_ros.core.parameters import MATCH_PARAMETERS, MATCHER_PARAMETERS, options_of
 from niom_ros.core.settings import HEAT_SOURCES, Options, Settings, SettingsError, Weighting
+from niom_ros.matching import found_parts
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Reference
-from niom_ros.matching.strategies import heat_sources
 from niom_ros.models.store import ModelStore
 from niom_ros.networks.inverted_residuals import mobilenet_v2 as our_mobilenet_v2
 from niom_ros.pictures.matches import draw_semantics
@@ -31,7 +31,7 @@ EGYPTIAN_CAT, ESPRESSO = 285, 967  # classes of ImageNet
 
 @pytest.fixture(scope='module')
 def classifier():
-    return Classifier(ModelStore(), CPU)
+    return Classifier(PartFeatures(ModelStore(), CPU).mobilenet, CPU)
 
 
 @pytest.fixture(scope='module')
@@ -218,11 +218,14 @@ def test_the_agreement_of_a_reference_differs_from_image_to_image(matcher, other
 def test_an_image_is_compared_with_a_reference_once(matcher, cat, other_cat, monkeypatch):
     calls = []
     monkeypatch.setattr(
-        heat_sources, 'find_parts', lambda *given: calls.append(1) or find_parts(*given)
+        found_parts, 'find_parts', lambda *given: calls.append(1) or find_parts(*given)
     )
     analysis = matcher.analyse(other_cat)
     for kind in ('sew', 'shuffled'):
         matcher.match_all([cat], analysis, weighted_by('agreement', kind))
+    assert len(calls) == 1
+    # Also with the strategy that looks for other objects of the kind.
+    matcher.match_all([cat], analysis, Options(strategies=('alike',)))
     assert len(calls) == 1
 
 

@@ -74,9 +74,9 @@ class ImageAnalysis:
         self.max_keypoints = max_keypoints
         self.part: Box | None = None  # where keypoints are extracted; None: the whole image
         self.times = StageTimes()
-        # What strategies compute of the image and a reference, by name and id of the reference,
-        # with the reference itself: while it is kept, no other one gets its id.
-        self.of_strategies: RecentlyUsed[tuple[object, Any]] = RecentlyUsed(MAX_REFERENCES)
+        # What is computed of the image and a reference, by the id of the reference, with the
+        # reference itself: while it is kept, no other one gets its id.
+        self.of_references: RecentlyUsed[tuple[object, Any]] = RecentlyUsed(MAX_REFERENCES)
         self._perception = perception
         self._features = Once(self._extract)
         self._scene = Once(self._detect)
@@ -154,7 +154,7 @@ class ImageAnalysis:
         """Return the image with keypoints from this part only; everything else is shared."""
         analysis = ImageAnalysis(self.image, self._perception, max_keypoints)
         analysis.part, analysis.times = part, self.times
-        analysis.of_strategies = self.of_strategies
+        analysis.of_references = self.of_references
         analysis._scene, analysis._edges = self._scene, self._edges
         return analysis
 

@@ -14,6 +14,7 @@ from niom_ros.drawings.edges import EdgeFinder, Edges
 from niom_ros.matching.features import Extractor, Features
 from niom_ros.matching.keypoint_matcher import load_matcher
 from niom_ros.models.store import ModelStore
+from niom_ros.semantics.correspondence.features import PartFeatures
 from niom_ros.semantics.detectors.loading import load_detector
 from niom_ros.semantics.labels import LabelEmbedder
 from niom_ros.semantics.pairing import pair_objects, PairedObjects
@@ -41,6 +42,7 @@ class Perception:
         self._reader = SceneReader(detector, self._embedder, settings.fallback, device)
         self.store, self._loading = store, Lock()
         self._edge_finder: EdgeFinder | None = None
+        self._part_features: PartFeatures | None = None
         self._detector_thread = ThreadPoolExecutor(1, 'detector')
 
     @property
@@ -74,6 +76,13 @@ class Perception:
             if self._edge_finder is None:
                 self._edge_finder = EdgeFinder(self.store, self.device)
             return self._edge_finder
+
+    def load_part_features(self) -> PartFeatures:
+        """Return the networks that describe parts, loaded with the first strategy that asks."""
+        with self._loading:
+            if self._part_features is None:
+                self._part_features = PartFeatures(self.store, self.device)
+            return self._part_features
 
     def pair(self, reference: Scene, image: Scene, pairing: Pairing) -> PairedObjects:
         """Pair the objects of a reference with those of an image."""

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from niom_ros.core.boxes import Box
-from niom_ros.models.store import ModelStore
-from niom_ros.networks.inverted_residuals import mobilenet_v2
+from niom_ros.networks.inverted_residuals import InvertedResiduals
 from niom_ros.semantics.correspondence.features import normalised, rounded
 from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
 
@@ -29,10 +28,9 @@ DEFAULTS = ClassifierParameters()
 class Classifier:
     """Names what images show, and says where. Safe to use from several threads."""
 
-    def __init__(self, store: ModelStore, device: torch.device) -> None:
-        """Load the network from the model store."""
-        weights = store.load_state_dict('mobilenet-v2')
-        self._network = mobilenet_v2(weights).to(device)
+    def __init__(self, network: InvertedResiduals, device: torch.device) -> None:
+        """Use a network that is on the device."""
+        self._network = network
         self._device = device
 
     @torch.inference_mode()

@@ -8,24 +8,17 @@ import numpy as np
 
 from niom_ros.core.settings import Options, Sought, WeightingKind
 from niom_ros.matching.alike_confidence import alike_confidence, guide_points
-from niom_ros.matching.alike_object import AlikeObject, fit_warp, GuidePoints
+from niom_ros.matching.alike_object import AlikeObject, CERTAIN, fit_warp, GuidePoints
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import MIN_SIDE
+from niom_ros.matching.found_parts import found_parts, prepared_parts
 from niom_ros.matching.geometry import Evidence, MAX_REFUSED_CONFIDENCE, Status, Verdict
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
-from niom_ros.models.store import ModelStore
 from niom_ros.models.table import models_named
-from niom_ros.semantics.correspondence.features import PartFeatures
-from niom_ros.semantics.correspondence.field import (
-    find_parts,
-    PartField,
-    PartReference,
-    parts_in,
-    prepare_parts,
-)
+from niom_ros.semantics.correspondence.field import PartField, parts_in
 from niom_ros.semantics.heat_maps import Area
 
 MODELS = ('mobilenet-v2', 'efficientnet-lite2')
@@ -37,7 +30,7 @@ class AlikeParameters:
 
     columns: int = 12  # of a grid over the reference, and rows
     min_certain: int = 4  # points, for ALIKE
-    min_confidence: float = 0.5  # of the kind, for ALIKE; of a point, to count as an inlier
+    min_confidence: float = 0.5  # of the kind, for ALIKE
     margin: float = 0.2  # around marked objects, of their longer side
 
 
@@ -55,9 +48,9 @@ class Alike:
     seeks: ClassVar[Sought] = 'same_kind'
     by_keypoints: ClassVar[bool] = False
 
-    def __init__(self, perception: Perception, store: ModelStore) -> None:
+    def __init__(self, perception: Perception) -> None:
         """Load the networks."""
-        self._features = PartFeatures(store, perception.device)
+        self._features = perception.load_part_features()
 
     def weightings(
         self, reference: PreparedReference, options: Options
@@ -73,9 +66,9 @@ class Alike:
         """Find the object that looks most like the reference."""
         image, reference = search.image, search.reference
         with image.times.timed('alike'):
-            prepared = self._prepared(reference)
-            found = find_parts(self._features, prepared, image.image)
-            grid = grid_over(reference, prepared.area)
+            area = area_of(reference)
+            found = found_parts(self._features, reference, image, area)
+            grid = grid_over(reference, area)
             points = guide_points(found.field, grid)
             alike = AlikeObject(
                 confidence=alike_confidence(found),
@@ -93,19 +86,13 @@ class Alike:
         )
         warp = fit_warp(correspondences, confidences, found.field.object_size)
         alike = replace(alike, warp=warp)
-        verdict = judged(alike, confidences >= DEFAULTS.min_confidence)
+        verdict = judged(alike, confidences >= CERTAIN)
         return Match(verdict, correspondences, alike=alike, evidence=Evidence(verdict.inliers))
 
     def find_in(self, reference: PreparedReference, image: np.ndarray, area: Area) -> PartField:
         """Find the parts of the reference in an area of an image, for benchmarks."""
-        return parts_in(self._features, self._prepared(reference), image, area)
-
-    def _prepared(self, reference: PreparedReference) -> PartReference:
-        prepared: PartReference = reference.of_strategies.get(
-            self.name,
-            lambda: prepare_parts(self._features, reference.image, area_of(reference)),
-        )
-        return prepared
+        prepared = prepared_parts(self._features, reference, area_of(reference))
+        return parts_in(self._features, prepared, image, area)
 
 
 def judged(alike: AlikeObject, certain: np.ndarray) -> Verdict:
@@ -141,14 +128,13 @@ def area_of(reference: PreparedReference) -> Area:
     used, marked = Area.of_box(reference.box), [one.area for one in reference.given.objects]
     if not marked:
         return used
-    left, top = min(area.left for area in marked), min(area.top for area in marked)
-    right, bottom = max(area.right for area in marked), max(area.bottom for area in marked)
-    margin = DEFAULTS.margin * max(right - left, bottom - top)
+    together = Area.around(np.concatenate([area.corners() for area in marked]))
+    wanted = together.enlarged(DEFAULTS.margin * max(together.width, together.height))
     around = Area(
-        max(used.left, left - margin),
-        max(used.top, top - margin),
-        min(used.right, right + margin),
-        min(used.bottom, bottom + margin),
+        max(used.left, wanted.left),
+        max(used.top, wanted.top),
+        min(used.right, wanted.right),
+        min(used.bottom, wanted.bottom),
     )
     return around if min(around.width, around.height) >= MIN_SIDE else used
 
@@ -169,6 +155,6 @@ PLUGIN = StrategyPlugin(
     name=Alike.name,
     description='finds another object of the kind, and the points of the reference on it',
     licence='BSD-3 and Apache-2.0',
-    load=Alike,
+    load=lambda perception, store: Alike(perception),
     models=models_named(*MODELS),
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from niom_ros.core.settings import HeatSourceName
+from niom_ros.matching.found_parts import found_parts
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
@@ -11,8 +12,6 @@ from niom_ros.matching.strategies.strategy import Search
 from niom_ros.matching.weighting import HeatOfBoth
 from niom_ros.semantics.classifier import Classifier
 from niom_ros.semantics.correspondence.agreement import agreement
-from niom_ros.semantics.correspondence.features import PartFeatures
-from niom_ros.semantics.correspondence.field import find_parts, prepare_parts
 from niom_ros.semantics.heat_maps import Area, HeatMap
 from niom_ros.semantics.objects import SeenObject
 from niom_ros.semantics.scene import masked, Scene
@@ -53,7 +52,7 @@ class ClassHeat:
 
     def __init__(self, perception: Perception) -> None:
         """Load the network."""
-        self._classifier = Classifier(perception.store, perception.device)
+        self._classifier = Classifier(perception.load_part_features().mobilenet, perception.device)
 
     def heat_of(
         self, search: Search, reference: PreparedReference, image: ImageAnalysis
@@ -82,31 +81,19 @@ class AgreementHeat:
 
     def __init__(self, perception: Perception) -> None:
         """Load the networks."""
-        self._features = PartFeatures(perception.store, perception.device)
+        self._features = perception.load_part_features()
         self._device = perception.device
 
     def heat_of(
         self, search: Search, reference: PreparedReference, image: ImageAnalysis
     ) -> HeatOfBoth:
         """Return where both agree."""
-        whole = search.reference
+        whole, size = search.reference, (image.whole.width, image.whole.height)
         with image.times.timed('agree'):
-            _, (of_reference, of_image) = image.of_strategies.get(
-                (self.name, id(whole)), lambda: (whole, self._compare(whole, image))
-            )
-        return HeatOfBoth(
-            of_reference.at(reference.features.keypoints), of_image, fixed_reference=False
-        )
-
-    def _compare(self, reference: PreparedReference, image: ImageAnalysis) -> tuple[Scene, Scene]:
-        area = Area.of_box(reference.box)
-        prepared = reference.of_strategies.get(
-            self.name, lambda: prepare_parts(self._features, reference.image, area)
-        )
-        field = find_parts(self._features, prepared, image.image).field
-        size = image.whole.width, image.whole.height
-        of_reference, of_image = agreement(field, reference.size, size, self._device)
-        return scene_of(of_reference, self.name), scene_of(of_image, self.name)
+            found = found_parts(self._features, whole, image, Area.of_box(whole.box))
+            of_reference, of_image = agreement(found.field, whole.size, size, self._device)
+        scene = scene_of(of_reference, self.name).at(reference.features.keypoints)
+        return HeatOfBoth(scene, scene_of(of_image, self.name), fixed_reference=False)
 
 
 def scene_of(heat: HeatMap, source: str) -> Scene:

@@ -81,10 +81,10 @@ class PartFeatures:
 
     def __init__(self, store: ModelStore, device: torch.device) -> None:
         """Load the networks from the model store."""
-        fine = mobilenet_v2(store.load_state_dict('mobilenet-v2'))
+        self.mobilenet = mobilenet_v2(store.load_state_dict('mobilenet-v2')).to(device)
         coarse = efficientnet_lite2(store.load_state_dict('efficientnet-lite2'))
         self.coarse = Backbone(coarse, DEFAULTS.efficientnet_stages, device)
-        self.both = (Backbone(fine, DEFAULTS.mobilenet_stages, device), self.coarse)
+        self.both = (Backbone(self.mobilenet, DEFAULTS.mobilenet_stages, device), self.coarse)
 
 
 def descriptors(layers: list[Tensor], cells: tuple[int, int]) -> Tensor:

@@ -1,0 +1,33 @@
+"""The parts of a reference in an image: found once, for all who ask."""
+
+from niom_ros.matching.image_analysis import ImageAnalysis
+from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.semantics.correspondence.features import PartFeatures
+from niom_ros.semantics.correspondence.field import (
+    find_parts,
+    FoundParts,
+    PartReference,
+    prepare_parts,
+)
+from niom_ros.semantics.heat_maps import Area
+
+
+def found_parts(
+    features: PartFeatures, reference: PreparedReference, image: ImageAnalysis, area: Area
+) -> FoundParts:
+    """Return the parts of an area of a reference in an image."""
+    prepared = prepared_parts(features, reference, area)
+    _, found = image.of_references.get(
+        (id(reference), area), lambda: (reference, find_parts(features, prepared, image.image))
+    )
+    return found
+
+
+def prepared_parts(
+    features: PartFeatures, reference: PreparedReference, area: Area
+) -> PartReference:
+    """Return what the networks make of an area of a reference."""
+    prepared: PartReference = reference.of_strategies.get(
+        ('parts', area), lambda: prepare_parts(features, reference.image, area)
+    )
+    return prepared
