@@ -29,11 +29,11 @@ def answer_record(answer: MethodAnswer, reference: Picture, truth: np.ndarray | 
         'agreeing': int(evidence.inliers.sum()),
         'plausible': answer.plausible,
         'checks': as_dict(evidence.checks),
-        'alike': signs_of(answer.match.alike),
+        'alike': kind_signs_of(answer.match.alike),
     }
 
 
-def signs_of(alike: AlikeObject | None) -> dict[str, float]:
+def kind_signs_of(alike: AlikeObject | None) -> dict[str, float]:
     """Return what speaks for an object being of the reference's kind; nothing if unknown."""
     return {} if alike is None or alike.signs is None else asdict(alike.signs)
 

@@ -14,7 +14,7 @@ from niom_ros.benchmarks.evaluation.answers import WRONG
 from niom_ros.benchmarks.evaluation.benchmark import Record
 from niom_ros.benchmarks.evaluation.calibrate_alike import calibrated_kinds, calibrated_points
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
-from niom_ros.benchmarks.evaluation.logistic import logistic
+from niom_ros.benchmarks.evaluation.logistic import logistic, rows, scores
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.report import command
 from niom_ros.benchmarks.evaluation.suites.abstain import (
@@ -30,7 +30,7 @@ from niom_ros.benchmarks.versions import versions
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Limits
-from niom_ros.matching.confidence import Calibration, INK, INK_SIGNS, KIND, POINTS, SIGNS, signs_of
+from niom_ros.matching.confidence import Calibration, INK, INK_SIGNS, KIND, POINTS, SIGNS
 from niom_ros.matching.geometry import confidence_in
 
 MARGIN = 0.5  # from the most confident wrong match to the acceptance threshold, in logits
@@ -182,12 +182,10 @@ def fit(
     right = np.array([is_right(record) for record in reached])
     if not len(right) or right.all() or not right.any():
         raise UserError('right and wrong matches are both needed to calibrate: use more pairs')
-    signs = np.array([list(signs_of(record['checks'], names).values()) for record in reached])
+    signs = rows([record['checks'] for record in reached], names)
     calibration = logistic(signs, right, names)
-    weights = np.array(list(calibration.weights.values()))
     standard = np.array([is_standard(record) for record in reached])
-    scores = signs @ weights + calibration.bias
-    surest_wrong = scores[standard & ~right].max(initial=-np.inf)
+    surest_wrong = scores(calibration, signs)[standard & ~right].max(initial=-np.inf)
     caution = max(0.0, float(surest_wrong) + MARGIN)
     return replace(calibration, bias=calibration.bias - caution)
 

@@ -4,18 +4,18 @@ And how certain each point on it is. Both are fitted on one half of the referenc
 on the other half.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Record, share
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
-from niom_ros.benchmarks.evaluation.logistic import logistic
+from niom_ros.benchmarks.evaluation.logistic import logistic, rows, scores
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.suites.abstain import (
     AbstainBenchmark,
-    in_first_half,
+    halves,
     SAME_KIND,
     UNRELATED_DRAWING,
     UNRELATED_OBJECT,
@@ -23,7 +23,7 @@ from niom_ros.benchmarks.evaluation.suites.abstain import (
 )
 from niom_ros.benchmarks.evaluation.suites.landmarks import LandmarksBenchmark
 from niom_ros.core.errors import UserError
-from niom_ros.matching.confidence import Calibration, KIND_SIGNS, POINT_SIGNS, signs_of
+from niom_ros.matching.confidence import Calibration, KIND_SIGNS, POINT_SIGNS
 
 METHOD = 'alike'
 GROUPS = (SAME_KIND, UNRELATED_OBJECT, UNRELATED_PHOTO, UNRELATED_DRAWING)
@@ -36,7 +36,7 @@ def calibrated_kinds(task: Evaluation) -> tuple[Calibration, dict[str, dict[str,
     done = measure(
         AbstainBenchmark(task.data, task.seed), task, [METHOD], judged=False, groups=GROUPS
     )
-    seen, unseen = in_halves([record for record in done.records[METHOD] if record['alike']])
+    seen, unseen = halves([record for record in done.records[METHOD] if record['alike']])
     same = np.array([is_same(record) for record in seen])
     if not len(same) or same.all() or not same.any():
         raise UserError('objects of the same and of other kinds are needed: use more pairs')
@@ -58,7 +58,7 @@ def calibrated_points(
 ) -> tuple[Calibration, dict[str, dict[str, float]], str]:
     """Return how certain points are, how well that works, and the key of the data."""
     done = measure(LandmarksBenchmark(task.data, task.seed), task, [METHOD], judged=False)
-    seen, unseen = in_halves([record for record in done.records[METHOD] if record['points']])
+    seen, unseen = halves([record for record in done.records[METHOD] if record['points']])
     if not seen or not unseen:
         raise UserError('landmarks of more pairs are needed to calibrate: use more pictures')
     signs, right, importance = points_of(seen)
@@ -78,12 +78,6 @@ def calibrated_points(
     return fitted, results, done.data_key
 
 
-def in_halves(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
-    """Return the records that are fitted on, and those that are not."""
-    seen = [record for record in records if in_first_half(record['unit'])]
-    return seen, [record for record in records if not in_first_half(record['unit'])]
-
-
 def is_same(record: Record) -> bool:
     """Return whether a pair shows two objects of a kind."""
     return bool(record['group'] == SAME_KIND)
@@ -99,18 +93,6 @@ def points_of(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray, np.nda
     importance = [np.full(len(one), 1 / len(one)) for one in right]
     together = np.concatenate(importance)
     return np.concatenate(signs), np.concatenate(right), together / together.mean()
-
-
-def rows(signs: Sequence[Mapping[str, float]], names: Mapping[str, int]) -> np.ndarray:
-    """Return signs as a matrix with a row for each."""
-    return np.array([list(signs_of(one, names).values()) for one in signs])
-
-
-def scores(calibration: Calibration, signs: np.ndarray) -> np.ndarray:
-    """Return the log odds of each row of signs."""
-    weights = np.array(list(calibration.weights.values()))
-    result: np.ndarray = signs @ weights + calibration.bias
-    return result
 
 
 def kind_performance(calibration: Calibration, records: Sequence[Record]) -> dict[str, float]:

@@ -1,11 +1,11 @@
 """Logistic regression whose weights keep the signs that they must have."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.optimize import minimize
 
-from niom_ros.matching.confidence import Calibration
+from niom_ros.matching.confidence import Calibration, signs_of
 
 REGULARISATION = 0.1  # L2, of the weights: keeps the fit from following a few pairs too closely
 
@@ -32,3 +32,15 @@ def logistic(
     weights = found[1:] / spread
     bias = float(found[0] - weights @ centre)
     return Calibration(dict(zip(names, weights.tolist(), strict=True)), bias)
+
+
+def rows(signs: Sequence[Mapping[str, float]], names: Mapping[str, int]) -> np.ndarray:
+    """Return signs as a matrix with a row for each."""
+    return np.array([list(signs_of(one, names).values()) for one in signs])
+
+
+def scores(calibration: Calibration, signs: np.ndarray) -> np.ndarray:
+    """Return the log odds of each row of signs."""
+    weights = np.array(list(calibration.weights.values()))
+    result: np.ndarray = signs @ weights + calibration.bias
+    return result

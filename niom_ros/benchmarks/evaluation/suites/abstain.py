@@ -114,7 +114,7 @@ class AbstainBenchmark(LocatingBenchmark):
     main_metric = 'false_accept'
 
     def find_cases(self) -> Iterator[UnrelatedCase | TrueCase]:
-        """Return 900 unrelated pairs, a third with a drawing as reference, and all true pairs."""
+        """Return 900 unrelated pairs, a third of drawings, pairs of kinds, and all true pairs."""
         photos = find_photos(self.data)
         drawings = find_drawings(self.data)
         # Photos of a single apartment would repeat the same reference.

@@ -13,20 +13,20 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from niom_ros.benchmarks.evaluation.answers import signs_of
+from niom_ros.benchmarks.evaluation.answers import kind_signs_of
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import share_within
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.abstain import in_first_half
+from niom_ros.benchmarks.evaluation.suites.abstain import halves
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import LandmarkMode, StreamOptions
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.alike_confidence import guide_points, point_signs
-from niom_ros.matching.alike_object import RIGHT
+from niom_ros.matching.alike_object import CERTAIN, RIGHT
 from niom_ros.matching.features import MIN_SIDE
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.reference import Landmark
@@ -43,7 +43,6 @@ MMPOSE = 'keypoints/mmpose'
 
 MARGIN = 0.2  # around an object, of its longer side: what a user would crop
 TOLERANCES = {'05': 0.05, '10': 0.10}  # of the longer side of the object in the image
-CLAIMED = 0.5  # confidence from which a point counts as claimed
 VISIBLE = 2  # in COCO's format; 1: marked, but hidden
 # What the names of shares begin with: by matches, within the true area, and three baselines.
 KINDS = ('', 'local_', 'known_area_', 'chance_', 'centre_', 'box_')
@@ -185,8 +184,7 @@ class LandmarksBenchmark(Benchmark):
         }
         metrics |= claims(records)
         metrics |= {
-            f'{name}_held_out': value
-            for name, value in claims([r for r in records if not in_first_half(r['unit'])]).items()
+            f'{name}_held_out': value for name, value in claims(halves(records)[1]).items()
         }
         metrics['gain_over_box'] = metrics['pck_10'] - metrics['box_pck_10']
         for group, of_set in means.items():
@@ -320,14 +318,14 @@ def certain_scores(case: LandmarksCase, answer: MethodAnswer) -> dict[str, Any]:
     index, _ = places_on(nearest, case.reference)
     distances = misses_on(nearest, points.places, case)
     right = distances <= RIGHT
-    claimed = (points.confidences[index] >= CLAIMED) & (match.status is Status.ALIKE)
+    claimed = (points.confidences[index] >= CERTAIN) & (match.status is Status.ALIKE)
     signs = point_signs(match.parts, match.parts.carry(marked(case)))
     return {
         'points': len(index),
         'claimed': int(claimed.sum()),
         'claimed_right': int((claimed & right).sum()),
         'alike': match.status is Status.ALIKE,
-        'alike_signs': signs_of(match.alike),
+        'alike_signs': kind_signs_of(match.alike),
         'point_signs': [signs[number] for number in index],
         'point_right': right.tolist(),
     }
