@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from niom_ros.benchmarks.evaluation.command import Evaluation
 
 MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
-CALIBRATED = ('drawings', 'matches', 'alike')
+CALIBRATED = ('drawings', 'classical', 'matches', 'alike')
 BENCHMARK_NAMES = (
     'sketch',
     'manual',
@@ -44,13 +44,15 @@ BENCHMARK_NAMES = (
     'tmc',
     'pose',
     'homography',
+    'turned',
+    'zoomed',
     'pairing',
     'abstain',
     'landmarks',
     'tracking',
     'all',
 )
-BENCH_PARTS = ('comparison', 'tracking', 'drawing', 'alike', 'growth', 'node')
+BENCH_PARTS = ('comparison', 'directions', 'tracking', 'drawing', 'alike', 'growth', 'node')
 BENCH_OPTIONS = tuple(
     parameter for parameter in NETWORK_PARAMETERS if parameter.name in ('detector', 'device')
 )
@@ -415,8 +417,8 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         nargs='+',
         choices=CALIBRATED,
         default=CALIBRATED,
-        help='what to calibrate: drawings found by their ink, matches, or alike objects. Default: '
-        'all.',
+        help='what to calibrate: drawings found by their ink, matches of SIFT (classical) or of '
+        'networks, or alike objects. Default: all.',
     )
     for parameter in MATCH_OPTIONS:
         _add_parameter(command, parameter)

@@ -15,6 +15,7 @@ from niom_ros.core.settings import (
     DRAWING_SEARCHES,
     FALLBACKS,
     HEAT_SOURCES,
+    KEYPOINT_SEARCHES,
     LANDMARK_MODES,
     Limits,
     Options,
@@ -212,6 +213,14 @@ MATCH_PARAMETERS = (
         Weighting.aggregation,
         'How the heat maps of several objects are combined.',
         choices=AGGREGATIONS,
+        live=True,
+    ),
+    Parameter(
+        'keypoint_search',
+        Options.keypoint_search,
+        'How keypoints are found: by SIFT (classical: fast, any direction, the very same thing '
+        'only), by networks, or by both, SIFT first.',
+        choices=KEYPOINT_SEARCHES,
         live=True,
     ),
     Parameter(
@@ -516,6 +525,7 @@ def options_of(values: Mapping[str, Any]) -> Options:
         pairing=Pairing(
             by=values['pairing'], most=values['max_pairs'], floor=values['pairing_floor']
         ),
+        keypoint_search=values['keypoint_search'],
         drawing_search=values['drawing_search'],
         wanted=values['wanted'],
     )

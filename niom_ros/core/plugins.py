@@ -170,7 +170,9 @@ STRATEGIES = Registry(
     'strategy',
     'niom_ros.strategies',
     {
+        'classical': 'niom_ros.matching.strategies.classical:PLUGIN',
         'points': 'niom_ros.matching.strategies.points:PLUGIN',
+        'turned': 'niom_ros.matching.strategies.turned:PLUGIN',
         'ink': 'niom_ros.matching.strategies.ink:PLUGIN',
         'on_object': 'niom_ros.matching.strategies.on_object:PLUGIN',
         'alike': 'niom_ros.matching.strategies.alike:PLUGIN',

@@ -29,6 +29,7 @@ Aggregation = Literal['max', 'mean', 'sigmoid', 'softmax']
 HeatSourceName = Literal['detector', 'classifier', 'agreement']
 WeightStage = Literal['before', 'after']
 PairingBy = Literal['text', 'visual', 'both', 'none']
+KeypointSearch = Literal['both', 'classical', 'networks']
 DrawingSearch = Literal['both', 'matches', 'ink']
 Sought = Literal['same_object', 'same_kind']
 Wanted = Literal['same_object', 'same_kind', 'either']
@@ -45,6 +46,7 @@ AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 HEAT_SOURCES: tuple[HeatSourceName, ...] = get_args(HeatSourceName)
 WEIGHT_STAGES: tuple[WeightStage, ...] = get_args(WeightStage)
 PAIRINGS: tuple[PairingBy, ...] = get_args(PairingBy)
+KEYPOINT_SEARCHES: tuple[KeypointSearch, ...] = get_args(KeypointSearch)
 DRAWING_SEARCHES: tuple[DrawingSearch, ...] = get_args(DrawingSearch)
 WANTED: tuple[Wanted, ...] = get_args(Wanted)
 LANDMARK_MODES: tuple[LandmarkMode, ...] = get_args(LandmarkMode)
@@ -211,6 +213,8 @@ class Options:
     _: KW_ONLY
     weighting: Weighting = field(default_factory=Weighting)
     pairing: Pairing = field(default_factory=Pairing)
+    # both: by SIFT, which is fast and finds any direction, then by networks if it finds nothing.
+    keypoint_search: KeypointSearch = 'both'
     # both: by keypoint matches, then by ink if those find nothing.
     drawing_search: DrawingSearch = 'both'
     # either: the object itself, or one of its kind if it is not seen. References may differ.
@@ -220,6 +224,7 @@ class Options:
     def __post_init__(self) -> None:
         """Refuse values that have no meaning."""
         check_fields(self, SettingsError)
+        check_choice('keypoint_search', self.keypoint_search, KEYPOINT_SEARCHES)
         check_choice('drawing_search', self.drawing_search, DRAWING_SEARCHES)
         check_choice('wanted', self.wanted, WANTED)
         for name in self.strategies or ():

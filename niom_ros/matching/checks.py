@@ -12,7 +12,7 @@ class Checks:
 
     agreeing: float  # points that agree with the view
     inlier_ratio: float  # their share of all points
-    coverage: float  # share of the reference that they span
+    coverage: float  # share of the visible part of the reference that they span
     area_ratio: float  # area of the outline in the image by that of the image
     corner_deviation: float  # image pixels, mean of the four corners
     stretch: float  # how much more one direction is stretched than another

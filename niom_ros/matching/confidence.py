@@ -38,7 +38,8 @@ KIND_SIGNS = {'names': 1, 'description': 1, 'similarity': 1, 'certainty': 1}
 POINT_SIGNS = {'peak': 1, 'certainty': 1}
 # The logarithm is taken of all others.
 LINEAR = ('inlier_ratio', 'ink_on_edges', 'description', 'similarity', 'certainty')
-INK = 'ink'  # the names of the calibrations for drawings,
+CLASSICAL = 'sift'  # the names of the calibrations for SIFT keypoints,
+INK = 'ink'  # for drawings,
 KIND = 'alike'  # for objects of a kind,
 POINTS = 'alike points'  # and for the points on them
 

@@ -16,6 +16,7 @@ from niom_ros.matching.correspondences import Correspondences
 
 MIN_FOR_DEVIATION = 9  # inliers: their 18 coordinates are over twice the 8 unknowns
 LOST = 1e6  # pixels; deviation of a corner that could be anywhere
+VISIBILITY_PROBES = 24  # points in each direction that tell how much of a reference is visible
 MAX_REFUSED_CONFIDENCE = 0.49  # highest confidence of a refused match: OK begins at one half
 
 
@@ -201,12 +202,32 @@ def measure(
     return Checks(
         agreeing=float(inliers.sum()),
         inlier_ratio=float(inliers.mean()),
-        coverage=hull_area(correspondences.reference_points[inliers]) / counting_area,
+        coverage=hull_area(correspondences.reference_points[inliers])
+        / (counting_area * visible_share(homography, reference_box, image_box)),
         area_ratio=abs(cv2.contourArea(outline)) / image_box.area,
         corner_deviation=float(np.nan_to_num(deviations, nan=LOST).clip(max=LOST).mean()),
         stretch=float((stretches[:, 0] / np.maximum(stretches[:, 1], tiny)).max()),
         perspective=float(areas.max() / max(areas.min(), tiny)),
     )
+
+
+def visible_share(homography: np.ndarray, reference_box: Box, image_box: Box) -> float:
+    """Return the share of a reference that is inside the image; never quite 0."""
+    corners = reference_box.corners()
+    if inside(warp_points(homography, corners), image_box).all():
+        return 1.0
+    first, last = corners[0], corners[2]
+    columns, rows = np.meshgrid(
+        *(np.linspace(first[axis], last[axis], VISIBILITY_PROBES) for axis in (0, 1))
+    )
+    probes = warp_points(homography, np.column_stack([columns.ravel(), rows.ravel()]))
+    return max(1, int(inside(probes, image_box).sum())) / len(probes)
+
+
+def inside(points: np.ndarray, box: Box) -> np.ndarray:
+    """Return which of N x 2 points lie in a box."""
+    corners = box.corners()
+    return ((points >= corners[0]) & (points <= corners[2])).all(axis=1)
 
 
 def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> str:
@@ -242,7 +263,7 @@ def implausibility(evidence: Evidence, reference_box: Box, limits: Limits) -> st
         return own_reason
     if checks.coverage < limits.min_coverage:
         return (
-            f'the agreeing points span only {checks.coverage:.1%} of the reference, '
+            f'the agreeing points span only {checks.coverage:.1%} of its visible part, '
             f'{limits.min_coverage:.1%} is needed'
         )
     return ''

@@ -13,11 +13,13 @@ from niom_ros.drawings.edges import Edges
 from niom_ros.matching.features import Features
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.recently_used import RecentlyUsed
+from niom_ros.matching.sift import sift_features, SiftFeatures, SiftParameters
 from niom_ros.matching.stage_times import StageTimes
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 
 MAX_REFERENCES = 8  # for which something is kept of each image
+MAX_SIFT = 2  # sets of parameters of SIFT
 
 Value = TypeVar('Value')
 
@@ -81,6 +83,7 @@ class ImageAnalysis:
         self._features = Once(self._extract)
         self._scene = Once(self._detect)
         self._edges = Once(self._find_edges)
+        self._sift: RecentlyUsed[SiftFeatures] = RecentlyUsed(MAX_SIFT)
 
     @property
     def whole(self) -> Box:
@@ -106,6 +109,15 @@ class ImageAnalysis:
     def edges(self) -> Edges:
         """Return the edges of the image."""
         return self._edges.get()
+
+    def sift(self, parameters: SiftParameters) -> SiftFeatures:
+        """Return the SIFT keypoints of the whole image."""
+        return self._sift.get(
+            parameters,
+            lambda: sift_features(
+                self.image, self._perception.settings.max_image_side, parameters
+            ),
+        )
 
     def features_and_scene(self) -> tuple[Features, Scene]:
         """Return both; if neither is known, detector and extractor run in parallel."""
@@ -156,6 +168,7 @@ class ImageAnalysis:
         analysis.part, analysis.times = part, self.times
         analysis.of_references = self.of_references
         analysis._scene, analysis._edges = self._scene, self._edges
+        analysis._sift = self._sift
         return analysis
 
     def with_scene(self, scene: Scene) -> 'ImageAnalysis':
@@ -163,6 +176,7 @@ class ImageAnalysis:
         analysis = ImageAnalysis(self.image, self._perception, self.max_keypoints)
         analysis.part, analysis.times = self.part, self.times
         analysis._features, analysis._edges = self._features, self._edges
+        analysis._sift = self._sift
         analysis._scene.offer(KnownScene(scene, detected=self.scene_was_detected))
         return analysis
 

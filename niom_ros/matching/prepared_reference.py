@@ -14,7 +14,7 @@ from niom_ros.matching.reference import BadReference, Reference
 from niom_ros.semantics.scene import Scene
 
 # What is kept of each reference
-MAX_STRATEGIES = 8
+MAX_OF_STRATEGIES = 16  # things that strategies compute
 MAX_SMALLER = 8  # copies with fewer keypoints
 MAX_WEIGHTINGS = 4  # weightings: none, and those of recent pairings; 1 MB each
 
@@ -37,7 +37,7 @@ class PreparedReference:
         default_factory=lambda: RecentlyUsed(MAX_WEIGHTINGS), init=False, compare=False
     )
     of_strategies: RecentlyUsed[Any] = field(  # what they compute of a reference, by their names
-        default_factory=lambda: RecentlyUsed(MAX_STRATEGIES), init=False, compare=False
+        default_factory=lambda: RecentlyUsed(MAX_OF_STRATEGIES), init=False, compare=False
     )
     smaller: 'RecentlyUsed[PreparedReference]' = field(
         default_factory=lambda: RecentlyUsed(MAX_SMALLER), init=False, compare=False

@@ -3,7 +3,7 @@
 The confidence is fitted on one half of the references, and reported on the other half.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.answers import WRONG
-from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Record
 from niom_ros.benchmarks.evaluation.calibrate_alike import calibrated_kinds, calibrated_points
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
 from niom_ros.benchmarks.evaluation.logistic import logistic, rows, scores
@@ -26,12 +26,23 @@ from niom_ros.benchmarks.evaluation.suites.abstain import (
     UNRELATED_PHOTO,
 )
 from niom_ros.benchmarks.evaluation.suites.sketch import HARDER, SketchBenchmark
+from niom_ros.benchmarks.evaluation.suites.turned import AMONG_CLUTTER, TurnedBenchmark
+from niom_ros.benchmarks.evaluation.suites.zoomed import ANY_DIRECTION, ZoomedBenchmark
 from niom_ros.benchmarks.versions import versions
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Limits
-from niom_ros.matching.confidence import Calibration, INK, INK_SIGNS, KIND, POINTS, SIGNS
+from niom_ros.matching.confidence import (
+    Calibration,
+    CLASSICAL,
+    INK,
+    INK_SIGNS,
+    KIND,
+    POINTS,
+    SIGNS,
+)
 from niom_ros.matching.geometry import confidence_in
+from niom_ros.matching.strategies.classical import own_limits
 
 MARGIN = 0.5  # from the most confident wrong match to the acceptance threshold, in logits
 
@@ -42,16 +53,37 @@ class Subject:
 
     attempts: tuple[str, ...]
     signs: Mapping[str, int]
-    groups: tuple[str, ...]  # of abstain
+    pairs: tuple[tuple[type[Benchmark], tuple[str, ...]], ...]  # groups of benchmarks
+    limits: Callable[[Limits], Limits] = lambda limits: limits  # that the strategy applies
+    # Where limits leave no wrong views, nothing can be learnt: fit on all that have a view.
+    fit_below_limits: bool = False
 
 
+UNRELATED = (UNRELATED_PHOTO, UNRELATED_DRAWING)
+# The standard drawings are already among the true pairs of abstain.
+HARDER_DRAWINGS = (SketchBenchmark, HARDER)
 # The two attempts of weighting 'auto', which is the default.
 MATCHES = Subject(
     ('plain', 'sew+nop'),
     SIGNS,
-    (UNRELATED_PHOTO, UNRELATED_DRAWING, TRUE_HOMOGRAPHY, TRUE_SKETCH),
+    ((AbstainBenchmark, (*UNRELATED, TRUE_HOMOGRAPHY, TRUE_SKETCH)), HARDER_DRAWINGS),
 )
-DRAWINGS = Subject(('ink',), INK_SIGNS, (UNRELATED_DRAWING, TRUE_SKETCH))
+KEYPOINTS = Subject(
+    ('classical',),
+    SIGNS,
+    (
+        (AbstainBenchmark, (*UNRELATED, TRUE_HOMOGRAPHY)),
+        (TurnedBenchmark, (AMONG_CLUTTER,)),
+        (ZoomedBenchmark, (ANY_DIRECTION,)),
+    ),
+    own_limits,
+    fit_below_limits=True,
+)
+DRAWINGS = Subject(
+    ('ink',),
+    INK_SIGNS,
+    ((AbstainBenchmark, (UNRELATED_DRAWING, TRUE_SKETCH)), HARDER_DRAWINGS),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +106,17 @@ def calibrate(
     output: Path | None,
     arguments: Sequence[str] = (),
 ) -> None:
-    """Fit the calibrations of some of 'drawings', 'matches' and 'alike', and write them."""
+    """Fit the calibrations of some of the subjects, and write them."""
     if output and task.limit:
         raise UserError('a calibration from only some of the pairs is not kept: leave out --limit')
     if output:
         check_calibrations(output)
     networks = f'{task.settings.extractor}+{task.settings.matcher}'
-    known = {'drawings': (INK, DRAWINGS), 'matches': (networks, MATCHES)}
+    known = {
+        'drawings': (INK, DRAWINGS),
+        'matches': (networks, MATCHES),
+        'classical': (CLASSICAL, KEYPOINTS),
+    }
     for name, subject in (known[subject] for subject in known if subject in subjects):
         entry = calibrated(name, subject, task, arguments)
         if output:
@@ -106,26 +142,25 @@ def calibrated(
     """Fit a calibration, and report how well it works on pairs that it has not seen."""
     records: dict[str, list[Record]] = {attempt: [] for attempt in subject.attempts}
     keys = []
-    for benchmark, groups in (
-        (AbstainBenchmark(task.data, task.seed), subject.groups),
-        # The standard drawings are already among the true pairs of abstain.
-        (SketchBenchmark(task.data, task.seed), HARDER),
-    ):
+    for kind, groups in subject.pairs:
+        benchmark = kind(task.data, task.seed)
         done = measure(benchmark, task, subject.attempts, judged=False, groups=groups)
         keys.append(done.data_key)
         for attempt in subject.attempts:
             records[attempt] += done.records[attempt]
-    limits = task.options.limits
+    limits = subject.limits(task.options.limits)
     pairs = list(zip(*records.values(), strict=True))
     fitting = [attempts for attempts in pairs if in_first_half(attempts[0]['unit'])]
     unseen = [attempts for attempts in pairs if not in_first_half(attempts[0]['unit'])]
     seen = [record for attempts in fitting for record in attempts]
-    calibration = fit(seen, limits, subject.signs)
+    fitted = replace(limits, min_inliers=4, min_inlier_ratio=0.0)
+    calibration = fit(seen, fitted if subject.fit_below_limits else limits, subject.signs)
     print(f'{name}: {calibration_line(calibration)}')
     results = {
-        f'{half}, {kind}': performance(calibration, of_kind(part, kind), limits)
+        f'{half}, {kind}': performance(calibration, chosen, limits)
         for half, part in (('fitted on', fitting), ('held out', unseen))
         for kind in ('standard', 'harder drawings')
+        if (chosen := of_kind(part, kind))
     }
     for title, result in results.items():
         print(f'{title}: {performance_line(result)}')
@@ -157,13 +192,13 @@ Attempts = tuple[Record, ...]
 
 
 def of_kind(pairs: Sequence[Attempts], kind: str) -> list[Attempts]:
-    """Return the pairs of abstain, or those of the harder settings of sketch."""
+    """Return the harder drawings, or all other pairs."""
     return [both for both in pairs if is_standard(both[0]) == (kind == 'standard')]
 
 
 def is_standard(record: Record) -> bool:
-    """Return whether a pair comes from abstain."""
-    return record['group'].startswith(('true/', 'unrelated/'))
+    """Return whether a pair is not one of the harder settings of sketch."""
+    return record['group'] not in HARDER
 
 
 def fit(

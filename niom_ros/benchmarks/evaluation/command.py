@@ -24,6 +24,8 @@ from niom_ros.benchmarks.evaluation.suites.pose import PoseBenchmark
 from niom_ros.benchmarks.evaluation.suites.sketch import SketchBenchmark
 from niom_ros.benchmarks.evaluation.suites.tmc import TmcBenchmark
 from niom_ros.benchmarks.evaluation.suites.tracking import TrackingBenchmark
+from niom_ros.benchmarks.evaluation.suites.turned import TurnedBenchmark
+from niom_ros.benchmarks.evaluation.suites.zoomed import ZoomedBenchmark
 from niom_ros.benchmarks.versions import versions
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Options, Settings
@@ -36,6 +38,8 @@ BENCHMARKS: tuple[type[Benchmark], ...] = (
     TmcBenchmark,
     PoseBenchmark,
     HomographyBenchmark,
+    TurnedBenchmark,
+    ZoomedBenchmark,
     PairingBenchmark,
     AbstainBenchmark,
     LandmarksBenchmark,

@@ -34,6 +34,7 @@ class Preset:
 PRESETS: dict[str, Preset | None] = {
     'default': None,  # as the node does by default
     'plain': Preset('none'),
+    'classical': Preset('none', strategies=('classical',)),  # SIFT, judged as matches are
     'ink': Preset('none', drawing_search='ink', strategies=INK),  # photos like plain
     'sew': Preset('sew'),
     'sew+nop': Preset('sew', 'text'),  # with Non-visual Object Pairing

@@ -12,6 +12,7 @@ import torch
 
 from niom_ros.benchmarks.speed.alike import measure_alike
 from niom_ros.benchmarks.speed.comparison import compare
+from niom_ros.benchmarks.speed.directions import measure_directions
 from niom_ros.benchmarks.speed.drawing import measure_drawing
 from niom_ros.benchmarks.speed.findings import Findings, KEYS
 from niom_ros.benchmarks.speed.growth import measure_growth
@@ -49,7 +50,7 @@ QUICK = Plan(
     rounds=3,
     fewer_rounds=1,
     camera_seconds=5.0,
-    parts=('comparison', 'tracking', 'drawing', 'alike', 'node'),
+    parts=('comparison', 'directions', 'tracking', 'drawing', 'alike', 'node'),
 )
 
 
@@ -93,6 +94,8 @@ def parts(setup: BenchSetup, plan: Plan) -> list[Callable[[], Findings]]:
     chosen: list[Callable[[], Findings]] = []
     if plan.has('comparison'):
         chosen.append(partial(compare, setup, plan.sizes))
+    if plan.has('directions'):
+        chosen.append(partial(measure_directions, setup, size))
     if plan.has('tracking'):
         chosen.append(partial(measure_tracking, setup, size))
     if plan.has('drawing'):

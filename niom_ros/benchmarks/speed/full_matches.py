@@ -19,7 +19,7 @@ class FullMatches:
         """Store the reference and the kind of weighting."""
         self._matcher = matcher
         self._reference = reference
-        self._options = Options(weighting=Weighting(kind=weighting))
+        self._options = Options(weighting=Weighting(kind=weighting), keypoint_search='networks')
         self.last: Attempt | None = None
 
     def find(self, view: View) -> Attempt:

@@ -73,6 +73,8 @@ class Points:
     ) -> Sequence[WeightingKind]:
         """Return the kinds to try; for a drawing, ink is tried instead of weights."""
         kind = options.weighting.kind
+        if options.keypoint_search == 'classical':
+            return ()
         if not searches_by_ink(reference, options):
             return ('none', 'sew') if kind == 'auto' else (kind,)
         if options.drawing_search == 'ink':

@@ -1,0 +1,191 @@
+"""Finding a reference by SIFT keypoints, which know their own direction and scale."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.settings import Limits, Options, Sought, WeightingKind
+from niom_ros.matching.confidence import calibration_of, CLASSICAL
+from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.geometry import Evidence, examine, judge, Status, Verdict
+from niom_ros.matching.image_analysis import ImageAnalysis
+from niom_ros.matching.match import Match
+from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.matching.rectified import rectified
+from niom_ros.matching.sift import (
+    CLOSER,
+    DENSE,
+    mutual_matches,
+    sift_features,
+    SiftFeatures,
+    SiftParameters,
+    SPARSE,
+)
+from niom_ros.matching.strategies.ink_judgement import searches_by_ink
+from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
+
+
+@dataclass(frozen=True)
+class ClassicalParameters:
+    """When a rough view is worth a closer look."""
+
+    fewest: int = 6  # points that agree with it: the closer look sorts out the wrong ones
+    looks: int = 2  # at most; the next one starts from the view that the last one found
+    plenty: int = 100  # agreeing points that need no further look
+    # Share of min_inliers that is enough. Of 900 unrelated pairs, none has more than 7 points
+    # that agree, because each point matches only one other, and both are looked at again.
+    enough: float = 0.6
+
+
+DEFAULTS = ClassicalParameters()
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Points that correspond, and the view that most of them agree with."""
+
+    correspondences: Correspondences
+    evidence: Evidence
+
+    @property
+    def agreeing(self) -> int:
+        """Return how many points agree with the view."""
+        return int(self.evidence.inliers.sum())
+
+
+class Classical:
+    """Matches SIFT keypoints: in any direction, at any scale, within a fraction of a second.
+
+    A rough view is enough: seen from the same side, reference and image are matched once more,
+    which finds many more points if the view is right, and hardly any if it is not.
+    """
+
+    name: ClassVar[str] = 'classical'
+    rank: ClassVar[int] = 50
+    seeks: ClassVar[Sought] = 'same_object'
+    by_keypoints: ClassVar[bool] = False
+
+    def __init__(self, max_side: int) -> None:
+        """Shrink larger images to this many pixels on their longer side."""
+        self._calibration = calibration_of(CLASSICAL)
+        self._max_side = max_side
+
+    def weightings(
+        self, reference: PreparedReference, options: Options
+    ) -> Sequence[WeightingKind]:
+        """Apply unless weights are asked for, which it cannot use, or only networks or ink."""
+        if options.weighting.kind not in ('auto', 'none') or options.keypoint_search == 'networks':
+            return ()
+        only_ink = searches_by_ink(reference, options) and options.drawing_search == 'ink'
+        return () if only_ink else ('none',)
+
+    def replaces(self, earlier: Match, later: Match) -> bool:
+        """Return whether the later match is at least as confident."""
+        return agrees_at_least_as_well(earlier, later)
+
+    def find(self, search: Search) -> Match | None:
+        """Match SIFT keypoints, then look closer from the side that they show."""
+        reference, image = search.reference, search.image
+        with image.times.timed('sift'):
+            limits = own_limits(search.options.limits)
+            for parameters in (SPARSE, DENSE):
+                of_image = image.sift(parameters)
+                matches = mutual_matches(
+                    self._features_of(reference, parameters), of_image, parameters
+                )
+                sighting = look_closer(sighted(matches, reference, image, limits), search)
+                match = self._judged(sighting, reference, limits)
+                if match.found:
+                    break
+        return replace(match, image_keypoints=len(of_image))
+
+    def _features_of(
+        self, reference: PreparedReference, parameters: SiftParameters
+    ) -> SiftFeatures:
+        """Return the keypoints of the used part of a reference, computed once."""
+
+        def find() -> SiftFeatures:
+            box, mask = reference.box, reference.given.counting_mask()
+            found = sift_features(box.part_of(reference.image), self._max_side, parameters)
+            found = found.moved(box.left, box.top)
+            return found if mask is None else found.inside(mask)
+
+        features: SiftFeatures = reference.of_strategies.get((self.name, parameters), find)
+        return features
+
+    def _judged(self, sighting: Sighting, reference: PreparedReference, limits: Limits) -> Match:
+        """Decide whether to believe what was found."""
+        count, agreeing = len(sighting.correspondences), sighting.agreeing
+        if max(4, agreeing) < limits.min_inliers:
+            message = f'only {agreeing} of {count} points agree, {limits.min_inliers} must'
+            verdict = Verdict(Status.FEW_MATCHES, message, sighting.evidence.inliers)
+        else:
+            verdict = judge(sighting.evidence, reference.box, limits, self._calibration)
+        return Match(verdict, sighting.correspondences, evidence=sighting.evidence)
+
+
+def own_limits(limits: Limits) -> Limits:
+    """Return the limits of SIFT matches, of which fewer agree by chance."""
+    return replace(limits, min_inliers=math.ceil(DEFAULTS.enough * limits.min_inliers))
+
+
+def sighted(
+    matches: Correspondences, reference: PreparedReference, image: ImageAnalysis, limits: Limits
+) -> Sighting:
+    """Return the view that most of the matches agree with."""
+    if len(matches) < 4:
+        return Sighting(matches, Evidence(np.zeros(len(matches), bool)))
+    evidence = examine(matches, reference.box, reference.counting_area, image.whole, limits)
+    return Sighting(matches, evidence)
+
+
+def look_closer(sighting: Sighting, search: Search) -> Sighting:
+    """Match again, with both pictures seen from the same side, as long as that finds more."""
+    reference, image, limits = search.reference, search.image, search.options.limits
+    for _ in range(DEFAULTS.looks):
+        view = sighting.evidence.reference_to_image
+        if view is None or sighting.agreeing < DEFAULTS.fewest:
+            break
+        matches = matches_seen_from(view, reference, image.image)
+        if matches is None:
+            break
+        closer = sighted(matches, reference, image, limits)
+        if closer.agreeing <= sighting.agreeing:
+            break
+        sighting, earlier = closer, sighting
+        if earlier.agreeing >= DEFAULTS.plenty:
+            break
+    return sighting
+
+
+def matches_seen_from(
+    view: np.ndarray, reference: PreparedReference, image: np.ndarray
+) -> Correspondences | None:
+    """Match reference and image as they look from the front; None: too little is visible."""
+    pictures = rectified(reference.image, reference.box, image, view)
+    if pictures is None:
+        return None
+    side = max(pictures.image.shape)
+    of_reference = sift_features(pictures.reference, side, CLOSER)
+    mask = reference.given.counting_mask()
+    if mask is not None:
+        of_reference = of_reference.inside(pictures.seen_mask(mask))
+    of_image = sift_features(pictures.image, side, CLOSER).inside(pictures.mask)
+    matches = mutual_matches(of_reference, of_image, CLOSER)
+    return Correspondences(
+        warp_points(pictures.to_reference, matches.reference_points).astype(np.float32),
+        warp_points(pictures.to_image, matches.image_points).astype(np.float32),
+        matches.scores,
+    )
+
+
+PLUGIN = StrategyPlugin(
+    name=Classical.name,
+    description='matches SIFT keypoints, in any direction and at any scale',
+    licence='Apache-2.0',
+    load=lambda perception, store: Classical(perception.settings.max_image_side),
+)

@@ -1,0 +1,170 @@
+"""Finding a reference by the keypoints of networks, turned by quarter turns."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from niom_ros.core.homographies import warp_points
+from niom_ros.core.plugins import FAILED, MATCHERS
+from niom_ros.core.settings import Options, Sought, WeightingKind
+from niom_ros.matching.confidence import calibration_of
+from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.features import Features
+from niom_ros.matching.geometry import jacobian, locate
+from niom_ros.matching.keypoint_matcher import PreparedFeatures
+from niom_ros.matching.match import Match
+from niom_ros.matching.perception import Perception
+from niom_ros.matching.preparation import features_of, used_part
+from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.matching.strategies.ink_judgement import searches_by_ink
+from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
+
+QUARTERS = (2, 1, 3)  # quarter turns anticlockwise, in the order in which they are tried
+
+
+@dataclass(frozen=True)
+class Side:
+    """A reference as the networks see it after some quarter turns."""
+
+    features: Features  # in the pixels of the turned picture
+    prepared: PreparedFeatures  # for the keypoint matcher
+    to_reference: np.ndarray  # 3 x 3, from the turned picture
+
+
+class Turned:
+    """Matches keypoints with the reference turned by 90, 180 and 270 degrees.
+
+    The networks recognise a picture that is turned by up to about 45 degrees. Each turn costs a
+    match, so this comes after everything that is cheaper; the turned sides are prepared once.
+    """
+
+    name: ClassVar[str] = 'turned'
+    rank: ClassVar[int] = 150
+    seeks: ClassVar[Sought] = 'same_object'
+    by_keypoints: ClassVar[bool] = True
+
+    def __init__(self, perception: Perception) -> None:
+        """Use these networks."""
+        self._calibration = calibration_of(perception.method)
+        self._perception = perception
+        self._matcher = perception.keypoint_matcher
+
+    def weightings(
+        self, reference: PreparedReference, options: Options
+    ) -> Sequence[WeightingKind]:
+        """Apply without weights only, and not to drawings: ink is found in any direction."""
+        if options.weighting.kind not in ('auto', 'none'):
+            return ()
+        if options.keypoint_search == 'classical' or searches_by_ink(reference, options):
+            return ()
+        return ('none',)
+
+    def replaces(self, earlier: Match, later: Match) -> bool:
+        """Return whether the later match is at least as confident."""
+        return agrees_at_least_as_well(earlier, later)
+
+    def find(self, search: Search) -> Match | None:
+        """Match one turned side after the other until the reference is found."""
+        image = search.image
+        if len(image.features) < 4 or not len(search.reference.features):
+            return None
+        of_image = self._matcher.prepare(self._matcher.project(image.features))
+        best: Match | None = None
+        for quarters in likely_turns(search):
+            match = self._match_side(search, quarters, of_image)
+            if best is None or match.agreement > best.agreement:
+                best = match
+            if match.found:
+                break
+        return best
+
+    def _match_side(self, search: Search, quarters: int, of_image: PreparedFeatures) -> Match:
+        """Match the reference after some quarter turns."""
+        reference, image, limits = search.reference, search.image, search.options.limits
+        side = self._side(reference, quarters, image.max_keypoints)
+        with (
+            image.times.timed('match'),
+            MATCHERS.blaming(self._perception.settings.matcher, FAILED),
+        ):
+            matches = self._matcher.match(side.prepared, of_image, limits.score_threshold)
+        turned = side.features.keypoints[matches.reference_index].cpu().numpy()
+        correspondences = Correspondences(
+            reference_points=warp_points(side.to_reference, turned).astype(np.float32),
+            image_points=image.features.keypoints[matches.image_index].cpu().numpy(),
+            scores=matches.scores.cpu().numpy(),
+        ).moved_in_image(*image.place)
+        with image.times.timed('verify'):
+            verdict = locate(
+                correspondences,
+                reference.box,
+                reference.counting_area,
+                image.whole,
+                limits,
+                self._calibration,
+            )
+        return Match(verdict, correspondences, image_keypoints=len(image.features))
+
+    def _side(
+        self, reference: PreparedReference, quarters: int, max_keypoints: int | None
+    ) -> Side:
+        """Return a reference after some quarter turns, prepared once."""
+        key = self.name, quarters, max_keypoints
+        side: Side = reference.of_strategies.get(
+            key, lambda: self._prepare_side(reference, quarters, max_keypoints)
+        )
+        return side
+
+    @torch.inference_mode()
+    def _prepare_side(
+        self, reference: PreparedReference, quarters: int, max_keypoints: int | None
+    ) -> Side:
+        width, height = reference.size
+        mask = reference.given.counting_mask()
+        picture = np.ascontiguousarray(np.rot90(reference.image, quarters))
+        turned_mask = None if mask is None else np.ascontiguousarray(np.rot90(mask, quarters))
+        used = used_part(picture, turned_mask)
+        features = features_of(self._perception, picture, used)
+        if max_keypoints:
+            features = features.strongest(max_keypoints)
+        return Side(
+            features,
+            self._matcher.prepare(self._matcher.project(features)),
+            np.linalg.inv(quarter_turn(quarters, width, height)),
+        )
+
+
+def likely_turns(search: Search) -> Iterable[int]:
+    """Return the quarter turns to try; first the one in which it was found last."""
+    prior = search.own_prior
+    if prior is None:
+        return QUARTERS
+    last = quarters_of(prior.reference_to_image, search.reference)
+    return sorted(QUARTERS, key=lambda quarters: quarters != last)
+
+
+def quarters_of(view: np.ndarray, reference: PreparedReference) -> int:
+    """Return how many quarter turns anticlockwise a view turns a reference, rounded."""
+    box = reference.box
+    centre = np.array([box.left + box.width / 2, box.top + box.height / 2])
+    across = jacobian(view, centre)[:, 0]
+    return round(-np.arctan2(across[1], across[0]) / (np.pi / 2)) % 4
+
+
+def quarter_turn(quarters: int, width: int, height: int) -> np.ndarray:
+    """Return the homography from a picture of this size to np.rot90 of it."""
+    turn = np.eye(3)
+    for _ in range(quarters % 4):
+        turn = np.array([[0, 1, 0], [-1, 0, width - 1], [0, 0, 1.0]]) @ turn
+        width, height = height, width
+    return turn
+
+
+PLUGIN = StrategyPlugin(
+    name=Turned.name,
+    description='matches keypoints with the reference turned by quarter turns',
+    licence='Apache-2.0',
+    load=lambda perception, store: Turned(perception),
+)
