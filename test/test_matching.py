@@ -432,6 +432,15 @@ def test_only_what_was_used_last_is_kept():
     assert made == [1, 2, 3, 4, 5, 2]
 
 
+def test_there_is_room_for_as_many_as_needed():
+    cache, made = RecentlyUsed(2), []
+    cache.make_room(3)
+    cache.make_room(1)
+    for key in (1, 2, 3) * 2:
+        assert cache.get(key, lambda key=key: made.append(key) or key) == key
+    assert made == [1, 2, 3]
+
+
 def test_auto_weights_nothing_that_is_found_without(matcher, reference, view, matcher_calls):
     match = matcher.match(reference, view.image)
     assert match.verdict.status is Status.OK

@@ -283,8 +283,12 @@ def both(threads: ThreadPoolExecutor, ask: Callable[[], object]) -> list[object]
 
 
 @pytest.mark.parametrize(
-    ('part', 'network'),
-    [('features', 'extract'), ('scene', 'read_scene'), ('edges', 'find_edges')],
+    ('part', 'network', 'stage'),
+    [
+        ('features', 'extract', 'extract'),
+        ('scene', 'read_scene', 'detect'),
+        ('edges', 'find_edges', 'edges'),
+    ],
 )
 def test_each_part_is_computed_once_when_two_threads_ask(
     matcher: Matcher,
@@ -292,6 +296,7 @@ def test_each_part_is_computed_once_when_two_threads_ask(
     monkeypatch: pytest.MonkeyPatch,
     part: str,
     network: str,
+    stage: str,
 ) -> None:
     compute, calls = getattr(matcher.perception, network), []
 
@@ -302,12 +307,12 @@ def test_each_part_is_computed_once_when_two_threads_ask(
 
     monkeypatch.setattr(matcher.perception, network, slowly)
     image = matcher.analyse(coffee)
-    assert not getattr(image, f'has_{part}')
+    assert stage not in image.times.seconds()
     with ThreadPoolExecutor(2) as threads:
         first, second = both(threads, lambda: getattr(image, part))
     assert first is second
     assert len(calls) == 1
-    assert getattr(image, f'has_{part}')
+    assert stage in image.times.seconds()
 
 
 def test_what_failed_is_tried_again_by_the_next_who_asks() -> None:
@@ -319,13 +324,13 @@ def test_what_failed_is_tried_again_by_the_next_who_asks() -> None:
             raise ZeroDivisionError
         return answer
 
-    value = Once(compute)
+    value: Once[int] = Once()
     with pytest.raises(ZeroDivisionError):
-        value.get()
+        value.get(compute)
     assert value.known is None
-    assert (value.get(), value.get(), value.known) == (7, 7, 7)
+    assert (value.get(compute), value.get(compute), value.known) == (7, 7, 7)
     value.offer(8)
-    assert value.get() == 7
+    assert value.get(compute) == 7
 
 
 def test_an_image_knows_whether_its_objects_were_detected_in_it(
@@ -352,3 +357,16 @@ def test_a_part_has_keypoints_of_its_own_and_shares_everything_else(
     assert not image.has_features
     assert part.scene is image.scene
     assert part.times is image.times
+    assert part.parts is image.parts
+
+
+def test_an_image_with_other_objects_shares_everything_but_its_times(
+    matcher: Matcher, coffee: np.ndarray
+) -> None:
+    image, others = matcher.analyse(coffee), Scene(known_from='an image before')
+    features = image.features
+    changed = image.with_scene(others)
+    assert changed.scene is others and not changed.scene_was_detected
+    assert changed.features is features
+    assert changed.parts is image.parts
+    assert 'extract' in image.times.seconds() and not changed.times.seconds()

@@ -1,7 +1,6 @@
 """A reference as the networks see it."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -11,15 +10,17 @@ from niom_ros.matching.features import Features, strongest
 from niom_ros.matching.keypoint_matcher import PreparedFeatures
 from niom_ros.matching.recently_used import RecentlyUsed
 from niom_ros.matching.reference import BadReference, Reference
+from niom_ros.semantics.correspondence.field import PartReference
 from niom_ros.semantics.scene import Scene
 
 # What is kept of each reference
-MAX_STRATEGIES = 8
+MAX_AREAS = 8  # whose parts are looked for
+MAX_HEAT = 8  # scenes, each from another source
 MAX_SMALLER = 8  # copies with fewer keypoints
 MAX_WEIGHTINGS = 4  # weightings: none, and those of recent pairings; 1 MB each
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PreparedReference:
     """A reference with its features and objects, computed once."""
 
@@ -34,13 +35,16 @@ class PreparedReference:
     strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
     # Not passed on by `replace`: these belong to the features above.
     prepared_features: RecentlyUsed[PreparedFeatures] = field(
-        default_factory=lambda: RecentlyUsed(MAX_WEIGHTINGS), init=False, compare=False
+        default_factory=lambda: RecentlyUsed(MAX_WEIGHTINGS), init=False
     )
-    of_strategies: RecentlyUsed[Any] = field(  # what they compute of a reference, by their names
-        default_factory=lambda: RecentlyUsed(MAX_STRATEGIES), init=False, compare=False
+    parts: RecentlyUsed[PartReference] = field(  # by the area that they belong to
+        default_factory=lambda: RecentlyUsed(MAX_AREAS), init=False
+    )
+    heat: RecentlyUsed[Scene] = field(  # by the name of its source
+        default_factory=lambda: RecentlyUsed(MAX_HEAT), init=False
     )
     smaller: 'RecentlyUsed[PreparedReference]' = field(
-        default_factory=lambda: RecentlyUsed(MAX_SMALLER), init=False, compare=False
+        default_factory=lambda: RecentlyUsed(MAX_SMALLER), init=False
     )
 
     def with_most(self, keypoints: int) -> 'PreparedReference':

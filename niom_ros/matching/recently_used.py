@@ -17,6 +17,11 @@ class RecentlyUsed(Generic[Value]):
         self._kept: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = Lock()
 
+    def make_room(self, most: int) -> None:
+        """Keep at least this many from now on."""
+        with self._lock:
+            self._most = max(self._most, most)
+
     def get(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """Return the value of a key, computed on first use."""
         with self._lock:

@@ -60,7 +60,7 @@ class ClassHeat:
         """Return what the classifier sees in both; in the reference, marked objects go first."""
         with image.times.timed('classify'):
             scene = scene_of(self._classifier.heat(image.image), self.name)
-            of_reference = search.reference.of_strategies.get(
+            of_reference = search.reference.heat.get(
                 self.name, lambda: self._scene_of_reference(search.reference)
             )
         return HeatOfBoth(of_reference.at(reference.features.keypoints), scene)
