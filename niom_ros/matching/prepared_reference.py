@@ -70,7 +70,7 @@ class PreparedReference:
 
 def check_prepared(reference: object) -> None:
     """Refuse what no network has seen yet."""
-    if not hasattr(reference, 'given') or hasattr(reference, 'prepared'):
+    if not isinstance(reference, PreparedReference):
         raise BadReference(
             f'a {type(reference).__name__} cannot be matched: give what Matcher.prepare returns'
         )

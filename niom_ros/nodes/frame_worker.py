@@ -135,7 +135,7 @@ class FrameWorker:
                 if answer.located:
                     outdated = self._reader.why_stale(message, live) or self._why_replaced(answer)
                     answer = answer.but(Status.STALE, outdated) if outdated else answer
-                camera = getattr(received.frame, 'camera', None)
+                camera = received.frame.camera
                 publish = self._configured.outputs.publish
                 try:
                     publish(answer, info, camera, live.values['publish_tf'])

@@ -81,6 +81,7 @@ class RefusedFrame:
     stamp: float
     references: tuple[KnownReference, ...] = ()
     options: StreamOptions = field(default_factory=StreamOptions)
+    camera: CameraModel | None = None
 
 
 @dataclass(frozen=True)

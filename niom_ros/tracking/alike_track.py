@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ DEFAULTS = AlikeTrackParameters()
 @dataclass(frozen=True)
 class AlikeMatch:
     """A full match of one frame that found another object of the reference's kind."""
+
+    only_alike: ClassVar[bool] = True
 
     stamp: float  # of the frame, in seconds
     image: np.ndarray  # RGB

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 import math
+from typing import ClassVar
 
 import cv2
 import numpy as np
@@ -74,6 +75,8 @@ DEFAULTS = TrackingParameters()
 @dataclass(frozen=True)
 class FullMatch:
     """An accepted full match of one frame."""
+
+    only_alike: ClassVar[bool] = False  # whether it found another object of the kind
 
     stamp: float  # of the frame, in seconds
     image: np.ndarray  # RGB
