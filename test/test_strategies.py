@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from threading import Barrier
 import time
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import pytest
@@ -29,6 +29,7 @@ from niom_ros.semantics.scene import Scene
 from niom_ros.simulation.virtual_scene import example_photo
 
 SETTINGS = Settings(device='cpu', max_keypoints=256, detector='none')
+CHECKS = TypeVar('CHECKS', bound=Checks)
 SAME_OBJECT = Options(wanted='same_object')
 BY_POINTS, BY_WEIGHTED_POINTS = Approach('points'), Approach('points', 'sew')
 TURNED = np.array([[0.0, -1, 399], [1, 0, 0], [0, 0, 1]])
@@ -247,8 +248,13 @@ def test_a_strategy_without_an_answer_changes_nothing(
     assert silent.agreement == alone.agreement
 
 
+def numbered(kind: type[CHECKS]) -> CHECKS:
+    """Return checks whose values are their positions."""
+    return kind(**{each.name: float(place) for place, each in enumerate(fields(kind))})
+
+
 def test_checks_are_told_in_a_fixed_order_those_of_a_strategy_last() -> None:
-    generic = Checks(*range(7))
+    generic = numbered(Checks)
     assert generic.as_dict() == {
         'agreeing': 0,
         'inlier_ratio': 1,
@@ -258,7 +264,7 @@ def test_checks_are_told_in_a_fixed_order_those_of_a_strategy_last() -> None:
         'stretch': 5,
         'perspective': 6,
     }
-    of_ink = InkChecks(*range(11))
+    of_ink = numbered(InkChecks)
     assert list(of_ink.as_dict()) == [
         *generic.as_dict(),
         'ink_on_edges',

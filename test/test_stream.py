@@ -52,7 +52,9 @@ class Film:
             image = view.image
             self.truths[id(image)] = view.picture_to_image
         self.images.append(image)
-        return Frame(image, self.now, self.references, self.options, tag=f'frame {self.number}')
+        return Frame(
+            image, self.now, self.references, options=self.options, tag=f'frame {self.number}'
+        )
 
     def refused(self):
         frame = self.frame()

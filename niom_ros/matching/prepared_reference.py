@@ -20,7 +20,7 @@ MAX_SMALLER = 8  # copies with fewer keypoints
 MAX_WEIGHTINGS = 4  # weightings: none, and those of recent pairings; 1 MB each
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PreparedReference:
     """A reference with its features and objects, computed once."""
 

@@ -5,7 +5,7 @@ ROS, threads or the wall clock.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, KW_ONLY, replace
 from functools import cached_property
 import math
 from threading import Lock
@@ -56,6 +56,7 @@ class Frame:
     image: np.ndarray  # RGB, as received
     stamp: float  # seconds; later than that of the frame before
     references: tuple[KnownReference, ...]  # at least one
+    _: KW_ONLY
     options: StreamOptions = field(default_factory=StreamOptions)
     camera: CameraModel | None = None
     no_camera: str = NO_CAMERA  # why there is no camera, if there is none
@@ -194,7 +195,9 @@ class Stream:
         stamp = self._clock() if stamp is None else stamp
         if not fits(stamp, float) or not math.isfinite(stamp):
             raise SettingsError(f'the stamp of an image is {stamp!r}: give seconds')
-        return Frame(image, float(stamp), self._references, self._options, self._camera)
+        return Frame(
+            image, float(stamp), self._references, options=self._options, camera=self._camera
+        )
 
     def answer_frame(self, frame: Frame | RefusedFrame) -> Answer:
         """Track and, when due, match in full, all in the calling thread."""

@@ -34,7 +34,7 @@ class AlikeTrackParameters:
 DEFAULTS = AlikeTrackParameters()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AlikeMatch:
     """A full match of one frame that found another object of the reference's kind."""
 

@@ -14,7 +14,7 @@ from niom_ros.tracking.frames import grey_frame, GreyFrame, History, HistoryPara
 from niom_ros.tracking.track import FullMatch, Track, Tracked, TrackingParameters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrackerParameters:
     """When full matches confirm or end a track, and the parameters of each track."""
 

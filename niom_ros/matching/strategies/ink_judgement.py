@@ -33,7 +33,7 @@ DEFAULTS = InkParameters()
 WHAT_AGREES = 'points of the drawing lie on edges'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InkChecks(Checks):
     """Measurements of a view of a drawing; see drawings/tracing.py."""
 

@@ -14,7 +14,7 @@ from niom_ros.models.plugins import Plugin
 from niom_ros.models.store import ModelStore
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Search:
     """What a strategy gets: a reference to find in an image."""
 

@@ -124,7 +124,7 @@ def play(
     for shot in shots:
         clock.now = shot.stamp
         matches.advance_to(shot.stamp)
-        frame = Frame(shot.image, shot.stamp, (reference,), options, tag=shot)
+        frame = Frame(shot.image, shot.stamp, (reference,), options=options, tag=shot)
         yield Followed(shot, stream.follow(frame))
         if stream.wants_match:
             matches.put(frame)
