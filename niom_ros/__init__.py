@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from niom_ros.semantics.scene import MarkedObject
     from niom_ros.stream.answers import Answer
     from niom_ros.stream.camera import CameraModel
+    from niom_ros.stream.frame import Frame
     from niom_ros.stream.landmarks import PlacedLandmark
     from niom_ros.stream.pose import Pose
-    from niom_ros.stream.stream import Frame, Stream
+    from niom_ros.stream.stream import Stream
 
 # The generated messages live in another folder of the same name; this joins the two.
 __path__ = extend_path(__path__, __name__)
@@ -53,7 +54,7 @@ _HOMES = {
     'Box': 'niom_ros.core.boxes',
     'CameraModel': 'niom_ros.stream.camera',
     'Correspondences': 'niom_ros.matching.correspondences',
-    'Frame': 'niom_ros.stream.stream',
+    'Frame': 'niom_ros.stream.frame',
     'GuidePoints': 'niom_ros.matching.alike_object',
     'Landmark': 'niom_ros.matching.reference',
     'Limits': 'niom_ros.core.settings',

@@ -31,7 +31,8 @@ from niom_ros.references.known_reference import KnownReference
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Scene
 from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.stream.stream import Frame, Stream
+from niom_ros.stream.frame import Frame
+from niom_ros.stream.stream import Stream
 from niom_ros.tracking.alike_motion import affine_at, AlikeMotion
 from niom_ros.tracking.alike_track import AlikeMatch, AlikeTrackParameters
 from niom_ros.tracking.local_motion import LocalMotion

@@ -20,7 +20,8 @@ from niom_ros.matching.matcher import Matcher
 from niom_ros.references.known_reference import KnownReference
 from niom_ros.simulation.virtual_scene import VirtualScene
 from niom_ros.stream.answers import Answer
-from niom_ros.stream.stream import Frame, Stream
+from niom_ros.stream.frame import Frame
+from niom_ros.stream.stream import Stream
 
 FRAME_RATE = 30.0  # Hz, of the virtual camera
 MATCH_SECONDS = 1.5  # duration of a full match
