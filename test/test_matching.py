@@ -441,6 +441,12 @@ def test_there_is_room_for_as_many_as_needed():
     assert made == [1, 2, 3]
 
 
+def test_computing_a_value_may_need_another_one():
+    cache = RecentlyUsed(1)
+    assert cache.get('sum', lambda: 1 + cache.get('part', lambda: 2)) == 3
+    assert cache.get('sum', lambda: 0) == 3
+
+
 def test_auto_weights_nothing_that_is_found_without(matcher, reference, view, matcher_calls):
     match = matcher.match(reference, view.image)
     assert match.verdict.status is Status.OK

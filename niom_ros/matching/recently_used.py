@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from threading import Lock
+from threading import RLock
 from typing import Generic, TypeVar
 
 Value = TypeVar('Value')
@@ -15,7 +15,7 @@ class RecentlyUsed(Generic[Value]):
         """Start empty; keep at most this many."""
         self._most = most
         self._kept: OrderedDict[Hashable, Value] = OrderedDict()
-        self._lock = Lock()
+        self._lock = RLock()  # computing a value may need another one
 
     def make_room(self, most: int) -> None:
         """Keep at least this many from now on."""
