@@ -366,7 +366,7 @@ def test_a_part_has_keypoints_of_its_own_and_shares_everything_else(
     assert part.parts is image.parts
 
 
-def test_an_image_with_other_objects_shares_everything_but_its_times(
+def test_an_image_with_other_objects_shares_what_does_not_depend_on_them(
     matcher: Matcher, coffee: np.ndarray
 ) -> None:
     image, others = matcher.analyse(coffee), Scene(known_from='an image before')
@@ -374,5 +374,6 @@ def test_an_image_with_other_objects_shares_everything_but_its_times(
     changed = image.with_scene(others)
     assert changed.scene is others and not changed.scene_was_detected
     assert changed.features is features
-    assert changed.parts is image.parts
-    assert 'extract' in image.times.seconds() and not changed.times.seconds()
+    assert changed.edges is image.edges
+    assert changed.parts is not image.parts
+    assert 'extract' in image.times.seconds() and 'extract' not in changed.times.seconds()

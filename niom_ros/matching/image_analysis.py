@@ -183,14 +183,16 @@ class ImageAnalysis:
         )
 
     def with_scene(self, scene: Scene) -> 'ImageAnalysis':
-        """Return the image with other objects and times; everything else is shared."""
+        """Return the image with other objects; its keypoints and edges are shared."""
         known = KnownScene(scene, detected=self.scene_was_detected)
         return ImageAnalysis(
             self.image,
             self._perception,
             self.max_keypoints,
             part=self.part,
-            findings=replace(self._findings, scene=Once(known)),
+            findings=Findings(
+                features=self._findings.features, scene=Once(known), edges=self._findings.edges
+            ),
         )
 
     def _extract(self) -> Features:
