@@ -559,11 +559,11 @@ def small_view(coffee):
 
 
 def prior_of(reference, view, **changes):
-    return replace(Prior(reference, BY_POINTS, view.picture_to_image, followed=True), **changes)
+    return replace(Prior(reference, BY_POINTS, view.picture_to_image, tracked=True), **changes)
 
 
 @pytest.mark.parametrize('options', [Options(), SEW], ids=['auto', 'sew'])
-def test_a_closer_look_is_taken_where_it_was_followed_to(
+def test_a_closer_look_is_taken_where_it_was_tracked_to(
     matcher, reference, small_view, options, matcher_calls
 ):
     analysis = matcher.analyse(small_view.image)
@@ -588,7 +588,7 @@ def test_a_closer_look_is_taken_where_it_was_followed_to(
         assert match.image_weights.description == 'none: found without weights'
 
 
-def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(matcher, reference, small_view):
+def test_what_is_not_where_it_was_tracked_to_is_found_elsewhere(matcher, reference, small_view):
     wrong = np.array([[0.4, 0, 20], [0, 0.4, 400], [0, 0, 1]])
     prior = prior_of(reference, small_view, reference_to_image=wrong)
     (match,) = matcher.match_all([reference], matcher.analyse(small_view.image), prior=prior)
@@ -598,7 +598,7 @@ def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(matcher, refere
     assert (match.correspondences.scores == alone.correspondences.scores).all()
 
 
-def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywhere(
+def test_what_is_found_far_from_where_it_was_tracked_to_is_looked_for_everywhere(
     matcher, reference, small_view
 ):
     aside = np.array([[1.0, 0, 40], [0, 1, 0], [0, 0, 1]]) @ small_view.picture_to_image
@@ -617,7 +617,7 @@ def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywher
 @pytest.mark.parametrize(
     'changes',
     [
-        {'followed': False},
+        {'tracked': False},
         {'locked': PRIOR_DEFAULTS.longest_lock},
         {'approach': BY_WEIGHTED_POINTS},
     ],

@@ -48,7 +48,7 @@ class Shot:
 
 
 @dataclass(frozen=True)
-class Followed:
+class TrackedShot:
     """What was answered about one frame of a film when it arrived."""
 
     shot: Shot
@@ -114,7 +114,7 @@ def play(
     reference: KnownReference,
     options: StreamOptions,
     on_match: Callable[[Shot, Answer], object] = lambda shot, answer: None,
-) -> Iterator[Followed]:
+) -> Iterator[TrackedShot]:
     """Play a film to a stream; `on_match` receives the answers of its full matches.
 
     The answer of a full match arrives MATCH_SECONDS later, when the camera has moved on.
@@ -126,7 +126,7 @@ def play(
         clock.now = shot.stamp
         matches.advance_to(shot.stamp)
         frame = Frame(shot.image, shot.stamp, (reference,), options=options, tag=shot)
-        yield Followed(shot, stream.follow(frame))
+        yield TrackedShot(shot, stream.follow(frame))
         if stream.wants_match:
             matches.put(frame)
 
