@@ -1,4 +1,4 @@
-"""The parts of a reference in an image: found once, for all who ask."""
+"""The parts of a reference in an image, found once and shared by all strategies."""
 
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.prepared_reference import PreparedReference

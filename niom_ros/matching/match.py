@@ -159,7 +159,7 @@ class Match:
         return cls(Verdict(status, message, np.zeros(0, bool)))
 
 
-NOT_TRIED = Match.without_matches(Status.FEW_MATCHES, 'no strategy had anything to go by')
+NOT_TRIED = Match.without_matches(Status.FEW_MATCHES, 'no strategy could look for the reference')
 """The result before the first strategy has been tried."""
 
 

@@ -1,4 +1,4 @@
-"""What was computed is kept while it is used; the least recently used goes first."""
+"""A cache that drops the values that were not used for longest."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable

@@ -132,7 +132,7 @@ class AlikeTrack:
 
     @property
     def revision(self) -> int:
-        """Return that of the reference."""
+        """Return the revision of the reference."""
         return self.start.revision
 
     @property

@@ -34,7 +34,7 @@ class ObjectHeat:
     """The objects that a detector sees or a user marked, and which of them belong together."""
 
     def __init__(self, perception: Perception) -> None:
-        """Need nothing more: scenes are read with the detector."""
+        """Load nothing: the detector is loaded already."""
 
     def heat_of(
         self, search: Search, reference: PreparedReference, image: ImageAnalysis
