@@ -7,12 +7,13 @@
     match = matcher.match(reference, read_image('photo.jpg'))
 
 What `__all__` names is stable: it changes only with a new major version, and CHANGELOG.rst says
-how. Everything else may change at any time.
+how. So is what niom_ros.plugins names, for plug-ins. Everything else may change at any time.
 """
 
-from importlib import import_module
 from pkgutil import extend_path
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from niom_ros.core.public_names import imported_on_use
 
 if TYPE_CHECKING:
     from niom_ros.core.boxes import Box
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     )
     from niom_ros.images.decoding import read_image
     from niom_ros.matching.alike_object import AlikeObject, GuidePoints, Warp
-    from niom_ros.matching.geometry import Status
+    from niom_ros.matching.correspondences import Correspondences
+    from niom_ros.matching.geometry import Status, Verdict
     from niom_ros.matching.match import Match
     from niom_ros.matching.matcher import Matcher
     from niom_ros.matching.prepared_reference import PreparedReference
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
     from niom_ros.semantics.scene import MarkedObject
     from niom_ros.stream.answers import Answer
     from niom_ros.stream.camera import CameraModel
+    from niom_ros.stream.frame import Frame
     from niom_ros.stream.landmarks import PlacedLandmark
     from niom_ros.stream.pose import Pose
-    from niom_ros.stream.stream import Frame, Stream
+    from niom_ros.stream.stream import Stream
 
 # The generated messages live in another folder of the same name; this joins the two.
 __path__ = extend_path(__path__, __name__)
@@ -50,7 +53,8 @@ _HOMES = {
     'Area': 'niom_ros.semantics.heat_maps',
     'Box': 'niom_ros.core.boxes',
     'CameraModel': 'niom_ros.stream.camera',
-    'Frame': 'niom_ros.stream.stream',
+    'Correspondences': 'niom_ros.matching.correspondences',
+    'Frame': 'niom_ros.stream.frame',
     'GuidePoints': 'niom_ros.matching.alike_object',
     'Landmark': 'niom_ros.matching.reference',
     'Limits': 'niom_ros.core.settings',
@@ -68,6 +72,7 @@ _HOMES = {
     'Stream': 'niom_ros.stream.stream',
     'StreamOptions': 'niom_ros.core.settings',
     'UserError': 'niom_ros.core.errors',
+    'Verdict': 'niom_ros.matching.geometry',
     'Warp': 'niom_ros.matching.alike_object',
     'Weighting': 'niom_ros.core.settings',
     'read_image': 'niom_ros.images.decoding',
@@ -79,6 +84,7 @@ __all__ = [
     'Area',
     'Box',
     'CameraModel',
+    'Correspondences',
     'Frame',
     'GuidePoints',
     'Landmark',
@@ -97,6 +103,7 @@ __all__ = [
     'Stream',
     'StreamOptions',
     'UserError',
+    'Verdict',
     'Warp',
     'Weighting',
     'read_image',
@@ -104,14 +111,7 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # or type checkers would take any name for one of ours
-
-    def __getattr__(name: str) -> Any:
-        """Import a public name when it is first used."""
-        if name not in _HOMES:
-            raise AttributeError(f"module 'niom_ros' has no attribute '{name}'")
-        value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
+    __getattr__ = imported_on_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,7 @@ from niom_ros.matching.matchers.lightglue import LightGlueMatcher
 from niom_ros.nodes import configuration, frame_worker, outputs, reference_services
 from niom_ros.nodes.matcher_node import main
 from niom_ros.semantics.detectors.grid_detector import GridDetector
-from niom_ros.stream.stream import MatchDeadline
+from niom_ros.stream.match_deadline import MatchDeadline
 from niom_ros.tracking.tracker import Tracker
 
 ERRORS = {

@@ -3,14 +3,18 @@
 from types import SimpleNamespace
 
 import numpy as np
+import torch
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.features import Features
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
+from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Reference
 from niom_ros.references.known_reference import KnownReference
+from niom_ros.semantics.scene import Scene
 
 
 class ScriptedMatcher:
@@ -48,5 +52,21 @@ def found_at(view, box):
 def named_reference(picture, revision=1):
     """Return a reference that no network has seen."""
     box = Box.around(picture)
-    given = Reference(picture, f'reference {revision}')
-    return KnownReference(SimpleNamespace(given=given, box=box, counting_area=box.area), revision)
+    no_points = torch.empty(0, 2)
+    prepared = PreparedReference(
+        given=Reference(picture, f'reference {revision}'),
+        features=Features(
+            keypoints=no_points,
+            scores=no_points[:, 0],
+            descriptors=no_points,
+            width=box.width,
+            height=box.height,
+        ),
+        scene=Scene(),
+        box=box,
+        counting_area=box.area,
+        matchability=1.0,
+        drawing=False,
+        kind_confidence=1.0,
+    )
+    return KnownReference(prepared, revision)

@@ -71,7 +71,7 @@ FARTHEST = 12.0  # pixels of 1280 x 720 that corners may be off, on average
 MIN_COUNTED = 0.9  # of the frames received: answered, or counted as dropped
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """What is kept of a result: all of them would be a growth of memory of their own."""
 
@@ -98,7 +98,7 @@ class Sample:
     control: float  # seconds that a fixed piece of work took beside it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Findings:
     """What came out of a soak."""
 
@@ -262,16 +262,16 @@ class Listener:
         stamp = result.header.stamp
         self.answers.append(
             Answer(
-                time.monotonic() - self._started,
-                stamp.sec * 10**9 + stamp.nanosec,
-                result.latency,
-                result.latency - sum(result.stage_seconds),
-                homography.status,
-                homography.source,
-                homography.reference_id,
-                tuple(homography.matrix),
-                result.frames_received,
-                result.frames_dropped,
+                arrived=time.monotonic() - self._started,
+                stamp=stamp.sec * 10**9 + stamp.nanosec,
+                latency=result.latency,
+                waited=result.latency - sum(result.stage_seconds),
+                status=homography.status,
+                source=homography.source,
+                reference=homography.reference_id,
+                matrix=tuple(homography.matrix),
+                received=result.frames_received,
+                dropped=result.frames_dropped,
             )
         )
 
@@ -345,40 +345,44 @@ def findings_of(
     received = quarters(answers, seconds, lambda answer: float(answer.received))
     first, last = answers[0], answers[-1]
     return Findings(
-        seconds,
-        sum(first.stamp <= stamp <= last.stamp for stamp in shown),
-        last.received - first.received,
-        last.dropped - first.dropped,
-        len(answers),
-        sum(answer.status == Status.OK for answer in answers),
-        sum(answer.source == TRACKED for answer in answers),
-        {
+        seconds=seconds,
+        frames_sent=sum(first.stamp <= stamp <= last.stamp for stamp in shown),
+        frames_received=last.received - first.received,
+        frames_dropped=last.dropped - first.dropped,
+        results=len(answers),
+        results_ok=sum(answer.status == Status.OK for answer in answers),
+        results_tracked=sum(answer.source == TRACKED for answer in answers),
+        statuses={
             status.name: count
             for status in Status
             if (count := sum(answer.status == status for answer in answers))
         },
-        {name: sum(call['service'] == name for call in made) for name in services},
-        {
+        calls={name: sum(call['service'] == name for call in made) for name in services},
+        slowest_calls={
             name: max(call['seconds'] or 0.0 for call in made if call['service'] == name)
             for name in services
         },
-        sum(call['seconds'] is None for call in made) + len(late),
-        sum(call['seconds'] is not None and not call['success'] for call in made),
-        sum(later <= earlier for earlier, later in pairwise(stamps)),
-        len(answers) - len(known),
-        sum(answer.waited > MAX_WAIT for answer in answers) / len(answers),
-        {
+        unanswered_calls=sum(call['seconds'] is None for call in made) + len(late),
+        refused_calls=sum(call['seconds'] is not None and not call['success'] for call in made),
+        stamps_backward=sum(later <= earlier for earlier, later in pairwise(stamps)),
+        unknown_stamps=len(answers) - len(known),
+        share_waited=sum(answer.waited > MAX_WAIT for answer in answers) / len(answers),
+        pictures={
             topic: sum(line['images'] for line in noted if line.get('picture') == topic)
             for topic in PICTURES
         },
-        sum(is_wrong(answer, scenes[shown[answer.stamp]].picture_to_image) for answer in known),
-        tuple(map(median, memory)),
-        (median(memory[3]) - median(memory[1]))
+        wrong_claims=sum(
+            is_wrong(answer, scenes[shown[answer.stamp]].picture_to_image) for answer in known
+        ),
+        megabytes=tuple(map(median, memory)),
+        megabytes_per_1000_frames=(median(memory[3]) - median(memory[1]))
         / max(1.0, median(received[3]) - median(received[1]))
         * 1000,
-        tuple(int(max(q)) for q in quarters(samples, seconds, lambda sample: sample.threads)),
-        tuple(int(max(q)) for q in quarters(samples, seconds, lambda sample: sample.files)),
-        tuple(
+        threads=tuple(
+            int(max(q)) for q in quarters(samples, seconds, lambda sample: sample.threads)
+        ),
+        files=tuple(int(max(q)) for q in quarters(samples, seconds, lambda sample: sample.files)),
+        latency=tuple(
             median(q)
             for q in quarters(
                 [answer for answer in answers if answer.source == TRACKED],
@@ -386,8 +390,12 @@ def findings_of(
                 lambda answer: answer.latency,
             )
         ),
-        tuple(median(q) for q in quarters(samples, seconds, lambda sample: sample.control)),
-        tuple(sample.megabytes for sample in samples[:: max(1, len(samples) // 60)]),
+        control=tuple(
+            median(q) for q in quarters(samples, seconds, lambda sample: sample.control)
+        ),
+        megabytes_by_time=tuple(
+            sample.megabytes for sample in samples[:: max(1, len(samples) // 60)]
+        ),
     )
 
 

@@ -31,7 +31,8 @@ from niom_ros.references.known_reference import KnownReference
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import Scene
 from niom_ros.simulation.virtual_scene import example_photo
-from niom_ros.stream.stream import Frame, Stream
+from niom_ros.stream.frame import Frame
+from niom_ros.stream.stream import Stream
 from niom_ros.tracking.alike_motion import affine_at, AlikeMotion
 from niom_ros.tracking.alike_track import AlikeMatch, AlikeTrackParameters
 from niom_ros.tracking.local_motion import LocalMotion
@@ -574,7 +575,9 @@ def frame_of(image, number, **options):
     prepared = SimpleNamespace(given=given, box=Box(0, 0, 320, 320), counting_area=320 * 320)
     prepared.scene, prepared.features = Scene(), ()
     known = KnownReference(prepared, 1)
-    return Frame(image, number / RATE, (known,), StreamOptions(**options), tag=f'frame {number}')
+    return Frame(
+        image, number / RATE, (known,), options=StreamOptions(**options), tag=f'frame {number}'
+    )
 
 
 def test_a_stream_tracks_between_full_matches_and_says_so():
@@ -590,7 +593,9 @@ def test_a_stream_tracks_between_full_matches_and_says_so():
     places = np.array([[mark.x, mark.y] for mark in answer.landmarks])
     assert np.abs(places - warp_points(moved, on_the_wall(MARKS))).max() < 1.5
     assert all(mark.inside and mark.deviation > 10 for mark in answer.landmarks)
-    info = FrameInfo({'stamp': 5}, 640, 480, 'm', 'd', 'local')
+    info = FrameInfo(
+        header={'stamp': 5}, width=640, height=480, method='m', detector='d', landmark_mode='local'
+    )
     homography = homography_message(plain, answer, info)
     assert homography['source'] == TRACKED and homography['matched_stamp'] == 'frame 0'
     assert 'matrix' not in homography and homography['confidence'] == 0

@@ -391,18 +391,18 @@ class TestMethodRunner:
         methods = [method_named(n, settings, Options()) for n in ('plain', 'sew', 'uniform')]
         matcher = runner.matcher(methods[0])
         assert runner.matcher(methods[1]) is matcher
-        looks: list[int] = []
+        extracted: list[int] = []
         extract = matcher.perception.extractor.extract
 
         def counted(pixels: np.ndarray) -> Features:
-            looks.append(1)
+            extracted.append(1)
             return extract(pixels)
 
         monkeypatch.setattr(matcher.perception.extractor, 'extract', counted)
         benchmark = HomographyBenchmark(data, 0)
         for method in methods:
             benchmark.measure(benchmark.cases()[0], method, runner)
-        assert len(looks) == 2  # the reference and the image
+        assert len(extracted) == 2  # the reference and the image
 
     def test_memory_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(method_runner, 'KEPT', 3)

@@ -621,8 +621,8 @@ def test_a_method_stands_in_a_ring_on_its_curve() -> None:
 
 def test_every_method_looks_different() -> None:
     styles = [Style(number) for number in range(16)]
-    looks = {(style.colour, style.dashes) for style in styles}
-    assert len(looks) == 16
+    drawn = {(style.colour, style.dashes) for style in styles}
+    assert len(drawn) == 16
     marks = {re.sub(r'var.*?\)', '', swatch(style)) for style in styles[:8]}
     assert len(marks) == 8
     assert len({style.marker for style in styles[:8]}) == 8

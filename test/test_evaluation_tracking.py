@@ -19,11 +19,11 @@ from niom_ros.benchmarks.evaluation.suites import films, tracking
 from niom_ros.benchmarks.evaluation.suites.films import (
     cut_film,
     cut_out,
-    Followed,
     laid_over,
     place_of_cover,
     play,
     Shot,
+    TrackedShot,
     video_film,
     Visibility,
 )
@@ -239,29 +239,29 @@ def test_what_is_claimed_after_a_cut_is_wrong(monkeypatch):
     assert metrics['wrong_claims'] == metrics['wrong_claims_cut'] > 0.1
 
 
-def followed(stamp, view, visibility=Visibility.ALL, truth=None):
+def shot_at(stamp, view, visibility=Visibility.ALL, truth=None):
     """Return what tracking says of a frame; no view: it is lost."""
     status = Status.LOW_CONFIDENCE if view is None else Status.OK
     verdict = Verdict(status, '', np.zeros(0, bool), view)
-    return Followed(Shot(0, stamp, BLACK, truth, visibility), Answer(Match(verdict)))
+    return TrackedShot(Shot(0, stamp, BLACK, truth, visibility), Answer(Match(verdict)))
 
 
 def test_notes_by_hand():
     notes, there = Notes(SQUARE), np.eye(3)
     for stamp, offset in enumerate([None, None, 1, 9.9, 10, None]):
         view = None if offset is None else moved(offset)
-        notes.add(followed(stamp, view), there)
-    notes.add(followed(6, moved(3), Visibility.PART), there)
-    notes.add(followed(7, moved(0), Visibility.NOTHING), there)
-    notes.add(followed(8, moved(0), Visibility.NOTHING), None)
-    notes.add(followed(9, None, Visibility.NOTHING), None)
-    notes.add(followed(10, moved(0), Visibility.PART), there)
-    notes.add(followed(11, None), there)
-    notes.add(followed(12, moved(50)), there)  # not yet: it is wrong
-    notes.add(followed(13, moved(2)), there)
-    notes.add(followed(14, moved(99)), None)  # nobody knows
-    notes.compare(followed(13, moved(2)), moved(1), moved(1), there)
-    notes.compare(followed(13, moved(2)), None, None, there)
+        notes.add(shot_at(stamp, view), there)
+    notes.add(shot_at(6, moved(3), Visibility.PART), there)
+    notes.add(shot_at(7, moved(0), Visibility.NOTHING), there)
+    notes.add(shot_at(8, moved(0), Visibility.NOTHING), None)
+    notes.add(shot_at(9, None, Visibility.NOTHING), None)
+    notes.add(shot_at(10, moved(0), Visibility.PART), there)
+    notes.add(shot_at(11, None), there)
+    notes.add(shot_at(12, moved(50)), there)  # not yet: it is wrong
+    notes.add(shot_at(13, moved(2)), there)
+    notes.add(shot_at(14, moved(99)), None)  # nobody knows
+    notes.compare(shot_at(13, moved(2)), moved(1), moved(1), there)
+    notes.compare(shot_at(13, moved(2)), None, None, there)
     assert notes.record() == {
         'tracked_errors': [1, 9.9, 10, 50, 2],
         'compared': [[2, 1]],

@@ -1,5 +1,7 @@
 """Heat that weights keypoints, from each of its sources, with real weights."""
 
+from dataclasses import replace
+
 from alike_pictures import CLOCK_PLACE, CLOCK_SIDE, picture, wall
 import cv2
 import numpy as np
@@ -227,6 +229,11 @@ def test_an_image_is_compared_with_a_reference_once(matcher, cat, other_cat, mon
     # Also with the strategy that looks for other objects of the kind.
     matcher.match_all([cat], analysis, Options(strategies=('alike',)))
     assert len(calls) == 1
+    # Also if there are many references.
+    cats = [cat, *(replace(cat) for _ in range(8))]
+    for kind in ('sew', 'shuffled'):
+        matcher.match_all(cats, analysis, weighted_by('agreement', kind))
+    assert len(calls) == 9
 
 
 def test_the_parameter_is_the_setting():

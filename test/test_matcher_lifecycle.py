@@ -296,7 +296,7 @@ def test_it_ends_in_time_in_every_state(bench, state, tmp_path):
         stopped.close()
     assert 'Traceback' not in log.read_text()
     # It has left the network: nobody calls a service that is not there any more. A name alone may
-    # stay in the list of a node that was busy when it left, see MatcherNode.destroy_node.
+    # stay in the list of a node that was busy when it left, see leaving_network.
     spin_until(bench.node, lambda: not services_of(name, bench.node), 'its leaving')
     assert name not in nodes_seen_by_a_newcomer(bench.node)
 

@@ -432,6 +432,21 @@ def test_only_what_was_used_last_is_kept():
     assert made == [1, 2, 3, 4, 5, 2]
 
 
+def test_there_is_room_for_as_many_as_needed():
+    cache, made = RecentlyUsed(2), []
+    cache.make_room(3)
+    cache.make_room(1)
+    for key in (1, 2, 3) * 2:
+        assert cache.get(key, lambda key=key: made.append(key) or key) == key
+    assert made == [1, 2, 3]
+
+
+def test_computing_a_value_may_need_another_one():
+    cache = RecentlyUsed(1)
+    assert cache.get('sum', lambda: 1 + cache.get('part', lambda: 2)) == 3
+    assert cache.get('sum', lambda: 0) == 3
+
+
 def test_auto_weights_nothing_that_is_found_without(matcher, reference, view, matcher_calls):
     match = matcher.match(reference, view.image)
     assert match.verdict.status is Status.OK
@@ -544,11 +559,11 @@ def small_view(coffee):
 
 
 def prior_of(reference, view, **changes):
-    return replace(Prior(reference, BY_POINTS, view.picture_to_image, followed=True), **changes)
+    return replace(Prior(reference, BY_POINTS, view.picture_to_image, tracked=True), **changes)
 
 
 @pytest.mark.parametrize('options', [Options(), SEW], ids=['auto', 'sew'])
-def test_a_closer_look_is_taken_where_it_was_followed_to(
+def test_a_closer_look_is_taken_where_it_was_tracked_to(
     matcher, reference, small_view, options, matcher_calls
 ):
     analysis = matcher.analyse(small_view.image)
@@ -573,7 +588,7 @@ def test_a_closer_look_is_taken_where_it_was_followed_to(
         assert match.image_weights.description == 'none: found without weights'
 
 
-def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(matcher, reference, small_view):
+def test_what_is_not_where_it_was_tracked_to_is_found_elsewhere(matcher, reference, small_view):
     wrong = np.array([[0.4, 0, 20], [0, 0.4, 400], [0, 0, 1]])
     prior = prior_of(reference, small_view, reference_to_image=wrong)
     (match,) = matcher.match_all([reference], matcher.analyse(small_view.image), prior=prior)
@@ -583,7 +598,7 @@ def test_what_is_not_where_it_was_followed_to_is_found_elsewhere(matcher, refere
     assert (match.correspondences.scores == alone.correspondences.scores).all()
 
 
-def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywhere(
+def test_what_is_found_far_from_where_it_was_tracked_to_is_looked_for_everywhere(
     matcher, reference, small_view
 ):
     aside = np.array([[1.0, 0, 40], [0, 1, 0], [0, 0, 1]]) @ small_view.picture_to_image
@@ -602,7 +617,7 @@ def test_what_is_found_far_from_where_it_was_followed_to_is_looked_for_everywher
 @pytest.mark.parametrize(
     'changes',
     [
-        {'followed': False},
+        {'tracked': False},
         {'locked': PRIOR_DEFAULTS.longest_lock},
         {'approach': BY_WEIGHTED_POINTS},
     ],

@@ -544,12 +544,11 @@ def test_weights_say_where_they_came_from_or_why_there_are_none():
     values = torch.tensor([0.5, 1.5])
     weights = Weights(values, (0,), 'yolov4-tiny: cup')
     assert weights_line(weights) == 'weights 0.50 to 1.50 from yolov4-tiny: cup'
-    for why, line, description in (
-        ('', 'not weighted', 'none'),
-        ('not weighted', 'not weighted', 'none: not weighted'),
-        ('no object', 'not weighted: no object', 'none: no object'),
+    for nothing, line, description in (
+        (Weights(), 'not weighted', 'none'),
+        (Weights.not_asked_for(), 'not weighted', 'none: not weighted'),
+        (Weights(why_none='no object'), 'not weighted: no object', 'none: no object'),
     ):
-        nothing = Weights(why_none=why)
         assert (weights_line(nothing), nothing.description) == (line, description)
 
 

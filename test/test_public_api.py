@@ -1,9 +1,13 @@
 """What the README promises to those who use niom_ros from Python."""
 
+import ast
+from dataclasses import is_dataclass
+import inspect
 import math
 import re
 import subprocess
 import sys
+from typing import get_args, get_type_hints
 
 import cv2
 import numpy as np
@@ -19,6 +23,7 @@ from niom_ros import (
     MarkedObject,
     Matcher,
     Options,
+    plugins,
     read_image,
     Reference,
     Settings,
@@ -90,8 +95,61 @@ def test_every_promised_name_is_there_and_in_the_readme(clone):
         _ = niom_ros.Pipeline
 
 
+# Plug-ins
+
+
+def test_every_name_for_plug_ins_is_there_documented_and_in_the_readme(clone):
+    readme = (clone / 'README.md').read_text().split('### Plug-ins\n')[1].split('\n## ')[0]
+    table = readme.split('| name in `niom_ros.plugins` |')[1].split('\n\n')[0]
+    rows = [line for line in table.splitlines() if line.startswith('| `')]
+    listed = [name for row in rows for name in re.findall(r'`(\w+)`', row.split('|')[1])]
+    assert sorted(listed) == plugins.__all__ == dir(plugins)
+    assert not set(plugins.__all__) & set(niom_ros.__all__)
+    for name in plugins.__all__:
+        offered = getattr(plugins, name)
+        assert offered.__name__ == name
+        assert offered.__doc__ and not offered.__doc__.startswith(f'{name}(')  # as by dataclass
+    with pytest.raises(AttributeError, match="no attribute 'Pipeline'"):
+        _ = plugins.Pipeline
+
+
+def ours_in(annotation):
+    """Return our own classes in the annotation of a field or parameter."""
+    parts = {part for inner in get_args(annotation) for part in ours_in(inner)}
+    ours = getattr(annotation, '__module__', '').startswith('niom_ros.')
+    return parts | {annotation} if ours and isinstance(annotation, type) else parts
+
+
+@pytest.mark.parametrize(
+    'name', [name for name in plugins.__all__ if name not in ('ImageAnalysis', 'Perception')]
+)
+def test_plug_ins_meet_only_classes_that_they_can_import(name):
+    public = {getattr(niom_ros, each) for each in niom_ros.__all__}
+    public |= {getattr(plugins, each) for each in plugins.__all__}
+    offered = getattr(plugins, name)
+    hints = list(get_type_hints(offered).values()) if is_dataclass(offered) else []
+    if getattr(offered, '_is_protocol', False):
+        methods = [each for each in vars(offered).values() if inspect.isfunction(each)]
+        hints += [hint for each in methods for hint in get_type_hints(each).values()]
+    assert {each for hint in hints for each in ours_in(hint)} <= public
+
+
+def test_the_example_of_plug_ins_imports_only_what_is_public(clone):
+    files = list((clone / 'test/plugin_example/acme_niom').glob('*.py'))
+    imports = [
+        node.module
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom)
+    ]
+    ours = {module for module in imports if module.startswith('niom_ros')}
+    assert ours == {'niom_ros', 'niom_ros.plugins'}
+
+
 def test_importing_the_package_imports_nothing_heavy():
-    script = 'import sys, niom_ros; assert not {"torch", "numpy", "cv2"} & set(sys.modules)'
+    script = (
+        'import sys, niom_ros.plugins; assert not {"torch", "numpy", "cv2"} & set(sys.modules)'
+    )
     subprocess.run([sys.executable, '-c', script], check=True)
 
 
@@ -227,11 +285,13 @@ def test_a_type_checker_knows_the_names(tmp_path):
     script = tmp_path / 'uses.py'
     script.write_text(
         'from niom_ros import Macher, Matcher\n'
+        'from niom_ros.plugins import Detectr, Detector\n'
         'matcher = Matcher()\n'
         'reveal_type(matcher.match(matcher.prepare(matcher), 3).confidence)\n'
     )
     command = [sys.executable, '-m', 'mypy', '--cache-dir', str(tmp_path / 'cache'), str(script)]
     said = subprocess.run(command, capture_output=True, text=True).stdout
     assert 'has no attribute "Macher"' in said
+    assert 'has no attribute "Detectr"' in said
     assert 'Argument 1 to "prepare" of "Matcher" has incompatible type "Matcher"' in said
     assert 'Revealed type is "float"' in said or 'Revealed type is "builtins.float"' in said

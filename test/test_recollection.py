@@ -29,13 +29,13 @@ class Stream:
         self.matcher, self.known, self.scene = matcher, known, scene
         self.recollection = Recollection()
 
-    def show(self, seconds, followed=True, image=None, of=1):
+    def show(self, seconds, is_tracked=True, image=None, of=1):
         view = self.scene.view(seconds, frame=round(30 * seconds))
         image = view.image if image is None else image
         tracked = Tracked(seconds, found(view.picture_to_image), revision=of)
         prior = self.recollection.prior(
             [self.known],
-            tracked if followed else None,
+            tracked if is_tracked else None,
             stamp=seconds,
             shape=image.shape,
             detection_interval=INTERVAL,
@@ -62,7 +62,7 @@ def detected(answer):
 
 
 def test_objects_are_carried_along_until_it_is_time_to_look_again(stream):
-    first = stream.show(8.0, followed=False)
+    first = stream.show(8.0, is_tracked=False)
     assert detected(first)
     second = stream.show(9.0)
     assert not detected(second)
@@ -82,19 +82,19 @@ def test_objects_are_carried_along_until_it_is_time_to_look_again(stream):
     assert not detected(stream.show(14.0))
 
 
-def test_objects_are_looked_for_again_when_nothing_was_followed(stream):
-    stream.show(8.0, followed=False)
-    assert detected(stream.show(8.5, followed=False))
+def test_objects_are_looked_for_again_when_nothing_was_tracked(stream):
+    stream.show(8.0, is_tracked=False)
+    assert detected(stream.show(8.5, is_tracked=False))
 
 
 def test_objects_are_looked_for_again_after_a_miss(stream):
-    stream.show(8.0, followed=False)
+    stream.show(8.0, is_tracked=False)
     miss = stream.show(8.5, image=cv2.resize(example_photo('astronaut'), (640, 480)))
     assert miss.match.verdict.status is not Status.OK
     assert not detected(miss)
     assert detected(stream.show(9.0))
 
 
-def test_what_was_followed_as_another_reference_is_no_clue(stream):
-    stream.show(8.0, followed=False)
+def test_what_was_tracked_as_another_reference_is_no_clue(stream):
+    stream.show(8.0, is_tracked=False)
     assert detected(stream.show(8.5, of=2))

@@ -15,7 +15,7 @@ from PIL.GifImagePlugin import GifImageFile
 import pytest
 
 from niom_ros.images import decoding as images
-from niom_ros.images import safe_open as named_files
+from niom_ros.images import safe_open
 from niom_ros.images.decoding import ImageError
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.images.safe_open import AllowedFolders, FileForbidden, FileRefused, opened_file
@@ -165,14 +165,14 @@ def test_pipes_and_devices_are_not_opened(folder, monkeypatch):
 
 def test_a_file_that_is_too_large_is_not_read(folder):
     with (folder / 'sub/a.txt').open('wb') as file:
-        file.truncate(named_files.MAX_FILE_BYTES + 1)
+        file.truncate(safe_open.MAX_FILE_BYTES + 1)
     with pytest.raises(FileRefused, match='over the limit of 500 MB'):
         content(folder / 'sub/a.txt', folder)
 
 
 @pytest.mark.parametrize('swapped', ['file', 'folder'])
 def test_a_name_that_changes_between_check_and_use_gains_nothing(folder, monkeypatch, swapped):
-    check = named_files.check_kind
+    check = safe_open.check_kind
 
     def swap(*arguments):
         """Put a link to the secret in the place of what was checked."""
@@ -184,7 +184,7 @@ def test_a_name_that_changes_between_check_and_use_gains_nothing(folder, monkeyp
             (folder / 'sub').rename(folder / 'moved')
             (folder / 'sub').symlink_to(folder.parent / 'secret')
 
-    monkeypatch.setattr(named_files, 'check_kind', swap)
+    monkeypatch.setattr(safe_open, 'check_kind', swap)
     assert content(folder / 'sub/a.txt', folder) == b'inside'
     assert (folder / 'sub/a.txt').read_text() == 'secret'
 
@@ -195,14 +195,14 @@ def test_a_page_is_read_from_the_file_that_was_checked(folder, monkeypatch):
     page = svg + '<path d="M9 9h70v9"/></svg>'
     (folder / 'page.svg').write_text(page.format(90))
     (folder.parent / 'secret/page.svg').write_text(page.format(45))
-    check = named_files.check_kind
+    check = safe_open.check_kind
 
     def swap(*arguments):
         check(*arguments)
         (folder / 'page.svg').unlink()
         (folder / 'page.svg').symlink_to(folder.parent / 'secret/page.svg')
 
-    monkeypatch.setattr(named_files, 'check_kind', swap)
+    monkeypatch.setattr(safe_open, 'check_kind', swap)
     allowed = AllowedFolders.named([str(folder)])
     assert read_reference_picture(folder / 'page.svg', 0, 96.0, allowed).image.shape[0] == 90
 

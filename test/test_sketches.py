@@ -184,7 +184,7 @@ def test_a_copy_of_a_sketch_is_found_by_matches(
     (match,) = matcher.match_all([reference], analysis)
     assert match.verdict.status is Status.OK, match.verdict.message
     assert match.approach == BY_POINTS
-    assert not analysis.has_edges
+    assert 'edges' not in match.stage_seconds
     assert corner_error(match.verdict.reference_to_image, BENT, reference.box) < 12
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from threading import Barrier
 import time
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import pytest
@@ -29,6 +29,7 @@ from niom_ros.semantics.scene import Scene
 from niom_ros.simulation.virtual_scene import example_photo
 
 SETTINGS = Settings(device='cpu', max_keypoints=256, detector='none')
+CHECKS = TypeVar('CHECKS', bound=Checks)
 SAME_OBJECT = Options(wanted='same_object', keypoint_search='networks')
 BY_POINTS, BY_WEIGHTED_POINTS = Approach('points'), Approach('points', 'sew')
 BY_NETWORKS = [BY_POINTS, BY_WEIGHTED_POINTS, Approach('turned')]
@@ -248,8 +249,13 @@ def test_a_strategy_without_an_answer_changes_nothing(
     assert silent.agreement == alone.agreement
 
 
+def numbered(kind: type[CHECKS]) -> CHECKS:
+    """Return checks whose values are their positions."""
+    return kind(**{each.name: float(place) for place, each in enumerate(fields(kind))})
+
+
 def test_checks_are_told_in_a_fixed_order_those_of_a_strategy_last() -> None:
-    generic = Checks(*range(7))
+    generic = numbered(Checks)
     assert generic.as_dict() == {
         'agreeing': 0,
         'inlier_ratio': 1,
@@ -259,7 +265,7 @@ def test_checks_are_told_in_a_fixed_order_those_of_a_strategy_last() -> None:
         'stretch': 5,
         'perspective': 6,
     }
-    of_ink = InkChecks(*range(11))
+    of_ink = numbered(InkChecks)
     assert list(of_ink.as_dict()) == [
         *generic.as_dict(),
         'ink_on_edges',
@@ -284,8 +290,12 @@ def both(threads: ThreadPoolExecutor, ask: Callable[[], object]) -> list[object]
 
 
 @pytest.mark.parametrize(
-    ('part', 'network'),
-    [('features', 'extract'), ('scene', 'read_scene'), ('edges', 'find_edges')],
+    ('part', 'network', 'stage'),
+    [
+        ('features', 'extract', 'extract'),
+        ('scene', 'read_scene', 'detect'),
+        ('edges', 'find_edges', 'edges'),
+    ],
 )
 def test_each_part_is_computed_once_when_two_threads_ask(
     matcher: Matcher,
@@ -293,6 +303,7 @@ def test_each_part_is_computed_once_when_two_threads_ask(
     monkeypatch: pytest.MonkeyPatch,
     part: str,
     network: str,
+    stage: str,
 ) -> None:
     compute, calls = getattr(matcher.perception, network), []
 
@@ -303,12 +314,12 @@ def test_each_part_is_computed_once_when_two_threads_ask(
 
     monkeypatch.setattr(matcher.perception, network, slowly)
     image = matcher.analyse(coffee)
-    assert not getattr(image, f'has_{part}')
+    assert stage not in image.times.seconds()
     with ThreadPoolExecutor(2) as threads:
         first, second = both(threads, lambda: getattr(image, part))
     assert first is second
     assert len(calls) == 1
-    assert getattr(image, f'has_{part}')
+    assert stage in image.times.seconds()
 
 
 def test_what_failed_is_tried_again_by_the_next_who_asks() -> None:
@@ -320,13 +331,13 @@ def test_what_failed_is_tried_again_by_the_next_who_asks() -> None:
             raise ZeroDivisionError
         return answer
 
-    value = Once(compute)
+    value: Once[int] = Once()
     with pytest.raises(ZeroDivisionError):
-        value.get()
+        value.get(compute)
     assert value.known is None
-    assert (value.get(), value.get(), value.known) == (7, 7, 7)
+    assert (value.get(compute), value.get(compute), value.known) == (7, 7, 7)
     value.offer(8)
-    assert value.get() == 7
+    assert value.get(compute) == 7
 
 
 def test_an_image_knows_whether_its_objects_were_detected_in_it(
@@ -353,3 +364,17 @@ def test_a_part_has_keypoints_of_its_own_and_shares_everything_else(
     assert not image.has_features
     assert part.scene is image.scene
     assert part.times is image.times
+    assert part.parts is image.parts
+
+
+def test_an_image_with_other_objects_shares_what_does_not_depend_on_them(
+    matcher: Matcher, coffee: np.ndarray
+) -> None:
+    image, others = matcher.analyse(coffee), Scene(known_from='an image before')
+    features = image.features
+    changed = image.with_scene(others)
+    assert changed.scene is others and not changed.scene_was_detected
+    assert changed.features is features
+    assert changed.edges is image.edges
+    assert changed.parts is not image.parts
+    assert 'extract' in image.times.seconds() and 'extract' not in changed.times.seconds()

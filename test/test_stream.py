@@ -12,8 +12,10 @@ from niom_ros.core.settings import Limits, Options, StreamOptions
 from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 from niom_ros.stream.answers import no_answer
+from niom_ros.stream.frame import Frame, RefusedFrame
+from niom_ros.stream.match_deadline import MatchDeadline
 from niom_ros.stream.recollection import Recollection
-from niom_ros.stream.stream import Frame, MatchDeadline, RefusedFrame, Stream
+from niom_ros.stream.stream import Stream
 from niom_ros.tracking.tracker import Tracker
 
 PICTURE = example_photo('coffee')
@@ -52,7 +54,9 @@ class Film:
             image = view.image
             self.truths[id(image)] = view.picture_to_image
         self.images.append(image)
-        return Frame(image, self.now, self.references, self.options, tag=f'frame {self.number}')
+        return Frame(
+            image, self.now, self.references, options=self.options, tag=f'frame {self.number}'
+        )
 
     def refused(self):
         frame = self.frame()

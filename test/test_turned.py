@@ -1,5 +1,7 @@
 """Networks that are shown a reference turned by quarter turns."""
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -90,10 +92,12 @@ def test_the_last_turn_is_tried_first_and_sides_are_prepared_once(
 
 
 def test_turns_follow_from_a_view(matcher: Matcher, cup: PreparedReference) -> None:
-    search = Search(cup, matcher.analyse(cup.image), NETWORKS, APPROACH)
+    search = Search(
+        reference=cup, image=matcher.analyse(cup.image), options=NETWORKS, approach=APPROACH
+    )
     assert list(likely_turns(search)) == [2, 1, 3]
     view = quarter_turn(1, *cup.size)
-    search = Search(cup, search.image, NETWORKS, APPROACH, prior=Prior(cup, APPROACH, view))
+    search = replace(search, prior=Prior(cup, APPROACH, view))
     assert list(likely_turns(search)) == [1, 2, 3]
 
 

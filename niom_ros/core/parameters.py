@@ -4,7 +4,7 @@ The nodes declare these as ROS parameters; `niom match` and `niom replay` take t
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, KW_ONLY
 from typing import Any
 
 from niom_ros.core.plugins import DETECTORS, EXTRACTORS, LABEL_EMBEDDERS, MATCHERS
@@ -40,6 +40,7 @@ class Parameter:
     name: str
     default: bool | int | float | str | tuple[str, ...]
     description: str
+    _: KW_ONLY
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str | int, ...] = ()

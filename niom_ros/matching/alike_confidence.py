@@ -27,7 +27,7 @@ def guide_points(field: PartField, points: np.ndarray) -> GuidePoints:
 
 
 def point_signs(field: PartField, carried: CarriedPoints) -> list[dict[str, float]]:
-    """Return what speaks for each point."""
+    """Return the evidence that each point is in the right place, by name."""
     return [{'peak': peak, 'certainty': field.certainty} for peak in carried.peaks.tolist()]
 
 

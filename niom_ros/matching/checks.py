@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Checks:
     """Measurements of a view; a strategy may add its own in a subclass.
 

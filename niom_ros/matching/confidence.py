@@ -14,9 +14,9 @@ from pathlib import Path
 FILE = Path(__file__).with_name('calibration.json')
 SMALLEST = 1e-6  # lower bound of what logarithms are taken of
 
-# The checks that tell right from wrong, and whether more speaks for a match (1) or against it
-# (-1). Stretch is left out: in benchmarks, oblique views are mostly wrong ones, but a robot may
-# see a sheet from the side.
+# The checks that tell right from wrong, and whether a larger value makes a match more likely (1)
+# or less likely (-1). Stretch is left out: in benchmarks, oblique views are mostly wrong ones,
+# but a robot may see a sheet from the side.
 SIGNS = {
     'agreeing': 1,
     'inlier_ratio': 1,

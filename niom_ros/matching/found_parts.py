@@ -1,4 +1,4 @@
-"""The parts of a reference in an image: found once, for all who ask."""
+"""The parts of a reference in an image, found once and shared by all strategies."""
 
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.prepared_reference import PreparedReference
@@ -17,17 +17,11 @@ def found_parts(
 ) -> FoundParts:
     """Return the parts of an area of a reference in an image."""
     prepared = prepared_parts(features, reference, area)
-    _, found = image.of_references.get(
-        (id(reference), area), lambda: (reference, find_parts(features, prepared, image.image))
-    )
-    return found
+    return image.parts.get((reference, area), lambda: find_parts(features, prepared, image.image))
 
 
 def prepared_parts(
     features: PartFeatures, reference: PreparedReference, area: Area
 ) -> PartReference:
     """Return what the networks make of an area of a reference."""
-    prepared: PartReference = reference.of_strategies.get(
-        ('parts', area), lambda: prepare_parts(features, reference.image, area)
-    )
-    return prepared
+    return reference.parts.get(area, lambda: prepare_parts(features, reference.image, area))

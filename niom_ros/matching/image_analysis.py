@@ -1,9 +1,9 @@
 """What the networks see in one image; each result is computed on first use."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from niom_ros.matching.perception import Perception
 from niom_ros.matching.recently_used import RecentlyUsed
 from niom_ros.matching.sift import sift_features, SiftFeatures, SiftParameters
 from niom_ros.matching.stage_times import StageTimes
+from niom_ros.semantics.correspondence.field import FoundParts
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 
-MAX_REFERENCES = 8  # for which something is kept of each image
+MAX_PARTS = 8  # sets of parts that are kept, unless more references are matched at once
+AREAS = 2  # of each reference whose parts are looked for: its object, and all of it
 MAX_SIFT = 2  # sets of parameters of SIFT
 
 Value = TypeVar('Value')
@@ -27,17 +29,16 @@ Value = TypeVar('Value')
 class Once(Generic[Value]):
     """A value that the first caller computes while others wait for it."""
 
-    def __init__(self, compute: Callable[[], Value]) -> None:
-        """Remember how to compute it."""
-        self._compute = compute
-        self._value: Value | None = None
+    def __init__(self, known: Value | None = None) -> None:
+        """Start with a value, if it is known."""
+        self._value = known
         self._lock = Lock()
 
-    def get(self) -> Value:
+    def get(self, compute: Callable[[], Value]) -> Value:
         """Return the value; if computing it fails, the next caller tries again."""
         with self._lock:
             if self._value is None:
-                self._value = self._compute()
+                self._value = compute()
             return self._value
 
     @property
@@ -65,25 +66,42 @@ class KnownScene:
     detected: bool  # in this image; otherwise carried over from an earlier one
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What has been computed of an image so far. Other views of the image share some of it."""
+
+    features: Once[Features] = field(default_factory=Once)
+    scene: Once[KnownScene] = field(default_factory=Once)
+    edges: Once[Edges] = field(default_factory=Once)
+    # SIFT keypoints of the whole image, by the parameters that they were found with
+    sift: RecentlyUsed[SiftFeatures] = field(default_factory=lambda: RecentlyUsed(MAX_SIFT))
+    # Parts of references in the image, by the reference and the area of it that they belong to
+    parts: RecentlyUsed[FoundParts] = field(default_factory=lambda: RecentlyUsed(MAX_PARTS))
+
+
 class ImageAnalysis:
     """One RGB image and what the networks see in it. Safe to use from several threads."""
 
     def __init__(
-        self, image: np.ndarray, perception: Perception, max_keypoints: int | None = None
+        self,
+        image: np.ndarray,
+        perception: Perception,
+        max_keypoints: int | None = None,
+        *,
+        part: Box | None = None,
+        times: StageTimes | None = None,
+        findings: Findings | None = None,
     ) -> None:
-        """Use at most `max_keypoints`; None: all that the extractor finds."""
+        """Use at most `max_keypoints`; None: all that the extractor finds.
+
+        They are extracted in `part` of the image; None: in all of it.
+        """
         self.image = image
         self.max_keypoints = max_keypoints
-        self.part: Box | None = None  # where keypoints are extracted; None: the whole image
-        self.times = StageTimes()
-        # What is computed of the image and a reference, by the id of the reference, with the
-        # reference itself: while it is kept, no other one gets its id.
-        self.of_references: RecentlyUsed[tuple[object, Any]] = RecentlyUsed(MAX_REFERENCES)
+        self.part = part
+        self.times = times or StageTimes()
         self._perception = perception
-        self._features = Once(self._extract)
-        self._scene = Once(self._detect)
-        self._edges = Once(self._find_edges)
-        self._sift: RecentlyUsed[SiftFeatures] = RecentlyUsed(MAX_SIFT)
+        self._findings = findings or Findings()
 
     @property
     def whole(self) -> Box:
@@ -98,21 +116,26 @@ class ImageAnalysis:
     @property
     def features(self) -> Features:
         """Return the keypoints and descriptors of the part, in its pixels."""
-        return self._features.get()
+        return self._findings.features.get(self._extract)
 
     @property
     def scene(self) -> Scene:
         """Return the objects of the image."""
-        return self._scene.get().scene
+        return self._findings.scene.get(self._detect).scene
 
     @property
     def edges(self) -> Edges:
         """Return the edges of the image."""
-        return self._edges.get()
+        return self._findings.edges.get(self._find_edges)
+
+    @property
+    def parts(self) -> RecentlyUsed[FoundParts]:
+        """Return where the parts that were looked for are kept; see `found_parts`."""
+        return self._findings.parts
 
     def sift(self, parameters: SiftParameters) -> SiftFeatures:
         """Return the SIFT keypoints of the whole image."""
-        return self._sift.get(
+        return self._findings.sift.get(
             parameters,
             lambda: sift_features(
                 self.image, self._perception.settings.max_image_side, parameters
@@ -136,49 +159,57 @@ class ImageAnalysis:
     @property
     def has_features(self) -> bool:
         """Return whether the features have been computed."""
-        return self._features.known is not None
+        return self._findings.features.known is not None
 
     @property
     def has_scene(self) -> bool:
         """Return whether the objects are known."""
-        return self._scene.known is not None
-
-    @property
-    def has_edges(self) -> bool:
-        """Return whether the edges have been computed."""
-        return self._edges.known is not None
+        return self._findings.scene.known is not None
 
     @property
     def scene_was_detected(self) -> bool:
         """Return whether objects were detected in this image, not carried over."""
-        known = self._scene.known
+        known = self._findings.scene.known
         return known is not None and known.detected
 
     def carry_over(self, scene: Scene) -> None:
         """Use the objects of an earlier image for this one, unless its own are known."""
-        self._scene.offer(KnownScene(scene, detected=False))
+        self._findings.scene.offer(KnownScene(scene, detected=False))
 
     def forget_edges(self) -> None:
         """Free the memory of the edges, 50 MB; they are quick to compute again."""
-        self._edges.forget()
+        self._findings.edges.forget()
+
+    def make_room(self, references: int) -> None:
+        """Keep the parts of this many references, which are matched in turn."""
+        self.parts.make_room(AREAS * references)
 
     def of_part(self, part: Box, max_keypoints: int) -> 'ImageAnalysis':
         """Return the image with keypoints from this part only; everything else is shared."""
-        analysis = ImageAnalysis(self.image, self._perception, max_keypoints)
-        analysis.part, analysis.times = part, self.times
-        analysis.of_references = self.of_references
-        analysis._scene, analysis._edges = self._scene, self._edges
-        analysis._sift = self._sift
-        return analysis
+        return ImageAnalysis(
+            self.image,
+            self._perception,
+            max_keypoints,
+            part=part,
+            times=self.times,
+            findings=replace(self._findings, features=Once()),
+        )
 
     def with_scene(self, scene: Scene) -> 'ImageAnalysis':
-        """Return the image with other objects; everything else is shared."""
-        analysis = ImageAnalysis(self.image, self._perception, self.max_keypoints)
-        analysis.part, analysis.times = self.part, self.times
-        analysis._features, analysis._edges = self._features, self._edges
-        analysis._sift = self._sift
-        analysis._scene.offer(KnownScene(scene, detected=self.scene_was_detected))
-        return analysis
+        """Return the image with other objects; its keypoints and edges are shared."""
+        known = KnownScene(scene, detected=self.scene_was_detected)
+        return ImageAnalysis(
+            self.image,
+            self._perception,
+            self.max_keypoints,
+            part=self.part,
+            findings=Findings(
+                features=self._findings.features,
+                scene=Once(known),
+                edges=self._findings.edges,
+                sift=self._findings.sift,
+            ),
+        )
 
     def _extract(self) -> Features:
         with self.times.timed('extract'):

@@ -17,7 +17,6 @@ from niom_ros.semantics.heat_maps import HeatMap
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import described_source, Scene
 
-NOT_ASKED_FOR = 'not weighted'
 NO_NEED = 'found without weights'
 
 
@@ -38,11 +37,12 @@ class Weights:
     source: str = ''  # where the weights came from
     why_none: str = ''  # why there are no weights
     heat: tuple[HeatMap, ...] = ()  # that the values came from
+    asked_for: bool = True  # whether the image was to be weighted at all
 
-    @property
-    def asked_for(self) -> bool:
-        """Return whether the image was to be weighted at all."""
-        return self.why_none != NOT_ASKED_FOR
+    @classmethod
+    def not_asked_for(cls) -> 'Weights':
+        """Return the weights of an image that is not to be weighted."""
+        return cls(why_none='not weighted', asked_for=False)
 
     @property
     def description(self) -> str:
@@ -128,6 +128,11 @@ class Match:
         return None if self.alike is None else self.alike.parts
 
     @property
+    def shows_parts(self) -> bool:
+        """Return whether its points are those of parts, on an object that may be only alike."""
+        return self.parts is not None and self.strategy == 'alike'
+
+    @property
     def agreement(self) -> tuple[bool, float, int]:
         """Return a sort key: how well the correspondences agree."""
         return self.found, self.verdict.confidence, int(self.verdict.inliers.sum())
@@ -154,7 +159,7 @@ class Match:
         return cls(Verdict(status, message, np.zeros(0, bool)))
 
 
-NOT_TRIED = Match.without_matches(Status.FEW_MATCHES, 'no strategy had anything to go by')
+NOT_TRIED = Match.without_matches(Status.FEW_MATCHES, 'no strategy could look for the reference')
 """The result before the first strategy has been tried."""
 
 

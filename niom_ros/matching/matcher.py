@@ -71,6 +71,7 @@ class Matcher:
         approach that succeeded in the last image goes first.
         """
         options = options or Options()
+        image.make_room(len(references))
         if prior is not None and prior.scene is not None:
             image.carry_over(prior.scene)
         plans = [self.approaches(reference, options, prior) for reference in references]

@@ -38,7 +38,7 @@ class Perception:
         self.keypoint_matcher = load_matcher(settings, store, device)
         detector = load_detector(settings, store, device)
         self._embedder = LabelEmbedder(settings, store, device)
-        self._embedder.prepare()  # so that errors show now
+        self._embedder.prepare()  # now, so that its errors are reported at the start
         self._reader = SceneReader(detector, self._embedder, settings.fallback, device)
         self.store, self._loading = store, Lock()
         self._edge_finder: EdgeFinder | None = None

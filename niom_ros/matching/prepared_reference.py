@@ -1,7 +1,6 @@
 """A reference as the networks see it."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -11,15 +10,29 @@ from niom_ros.matching.features import Features, strongest
 from niom_ros.matching.keypoint_matcher import PreparedFeatures
 from niom_ros.matching.recently_used import RecentlyUsed
 from niom_ros.matching.reference import BadReference, Reference
+from niom_ros.matching.sift import SiftFeatures
+from niom_ros.semantics.correspondence.field import PartReference
 from niom_ros.semantics.scene import Scene
 
 # What is kept of each reference
-MAX_OF_STRATEGIES = 16  # things that strategies compute
+MAX_AREAS = 8  # whose parts are looked for
+MAX_HEAT = 8  # scenes, each from another source
+MAX_SIFT = 2  # sets of parameters of SIFT
+MAX_SIDES = 9  # quarter turns, each with one of few numbers of keypoints
 MAX_SMALLER = 8  # copies with fewer keypoints
 MAX_WEIGHTINGS = 4  # weightings: none, and those of recent pairings; 1 MB each
 
 
 @dataclass(frozen=True)
+class TurnedSide:
+    """A reference as the networks see it after some quarter turns."""
+
+    features: Features  # in the pixels of the turned picture
+    prepared: PreparedFeatures  # for the keypoint matcher
+    to_reference: np.ndarray  # 3 x 3, from the turned picture
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PreparedReference:
     """A reference with its features and objects, computed once."""
 
@@ -34,13 +47,22 @@ class PreparedReference:
     strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
     # Not passed on by `replace`: these belong to the features above.
     prepared_features: RecentlyUsed[PreparedFeatures] = field(
-        default_factory=lambda: RecentlyUsed(MAX_WEIGHTINGS), init=False, compare=False
+        default_factory=lambda: RecentlyUsed(MAX_WEIGHTINGS), init=False
     )
-    of_strategies: RecentlyUsed[Any] = field(  # what they compute of a reference, by their names
-        default_factory=lambda: RecentlyUsed(MAX_OF_STRATEGIES), init=False, compare=False
+    sift: RecentlyUsed[SiftFeatures] = field(  # by the parameters that they were found with
+        default_factory=lambda: RecentlyUsed(MAX_SIFT), init=False
+    )
+    sides: RecentlyUsed[TurnedSide] = field(  # by quarter turns and number of keypoints
+        default_factory=lambda: RecentlyUsed(MAX_SIDES), init=False
+    )
+    parts: RecentlyUsed[PartReference] = field(  # by the area that they belong to
+        default_factory=lambda: RecentlyUsed(MAX_AREAS), init=False
+    )
+    heat: RecentlyUsed[Scene] = field(  # by the name of its source
+        default_factory=lambda: RecentlyUsed(MAX_HEAT), init=False
     )
     smaller: 'RecentlyUsed[PreparedReference]' = field(
-        default_factory=lambda: RecentlyUsed(MAX_SMALLER), init=False, compare=False
+        default_factory=lambda: RecentlyUsed(MAX_SMALLER), init=False
     )
 
     def with_most(self, keypoints: int) -> 'PreparedReference':
@@ -66,7 +88,7 @@ class PreparedReference:
 
 def check_prepared(reference: object) -> None:
     """Refuse what no network has seen yet."""
-    if not hasattr(reference, 'given') or hasattr(reference, 'prepared'):
+    if not isinstance(reference, PreparedReference):
         raise BadReference(
             f'a {type(reference).__name__} cannot be matched: give what Matcher.prepare returns'
         )

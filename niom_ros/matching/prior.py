@@ -29,7 +29,7 @@ class Prior:
     approach: Approach
     reference_to_image: np.ndarray  # 3 x 3
     locked: int = 0  # consecutive images searched nearby so far
-    followed: bool = False  # whether it was tracked since: the view is that of the next image
+    tracked: bool = False  # since it was found: the view is that of the next image
     scene: Scene | None = None  # objects carried over to the next image, if known
 
     @classmethod

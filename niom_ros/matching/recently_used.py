@@ -1,8 +1,8 @@
-"""What was computed is kept while it is used; the least recently used goes first."""
+"""A cache that drops the values that were not used for longest."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from threading import Lock
+from threading import RLock
 from typing import Generic, TypeVar
 
 Value = TypeVar('Value')
@@ -15,7 +15,12 @@ class RecentlyUsed(Generic[Value]):
         """Start empty; keep at most this many."""
         self._most = most
         self._kept: OrderedDict[Hashable, Value] = OrderedDict()
-        self._lock = Lock()
+        self._lock = RLock()  # computing a value may need another one
+
+    def make_room(self, most: int) -> None:
+        """Keep at least this many from now on."""
+        with self._lock:
+            self._most = max(self._most, most)
 
     def get(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """Return the value of a key, computed on first use."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from niom_ros.core.settings import Weighting
-from niom_ros.matching.match import NOT_ASKED_FOR, Weights
+from niom_ros.matching.match import Weights
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 
@@ -52,7 +52,7 @@ class WeightPair:
 def weights_for(heat: HeatOfBoth, weighting: Weighting) -> WeightPair:
     """Return the weights of the keypoints of both, and where they came from."""
     if weighting.kind == 'none':
-        nothing = Weights(why_none=NOT_ASKED_FOR)
+        nothing = Weights.not_asked_for()
         return WeightPair(nothing, nothing)
     paired = heat.paired
     partners = (

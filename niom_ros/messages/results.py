@@ -25,7 +25,7 @@ MODE_NUMBERS = {'global': 1, 'local': 2}  # LandmarkArray.GLOBAL, LandmarkArray.
 SEMANTIC = 3  # LandmarkArray.SEMANTIC
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrameInfo:
     """What messages say about a frame besides the answer."""
 

@@ -17,7 +17,7 @@ from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import Configured, Live
 from niom_ros.nodes.rclpy_workarounds import nanoseconds_of
 from niom_ros.stream.answers import Answer, no_answer
-from niom_ros.stream.stream import Frame, RefusedFrame
+from niom_ros.stream.frame import Frame, RefusedFrame
 
 CameraImage: TypeAlias = Image | CompressedImage
 

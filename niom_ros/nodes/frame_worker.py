@@ -19,7 +19,8 @@ from niom_ros.nodes.picture_thread import PictureRequest, PictureThread
 from niom_ros.nodes.statistics import Statistics
 from niom_ros.pictures.answers import View
 from niom_ros.stream.answers import Answer, no_answer
-from niom_ros.stream.stream import MatchDeadline, Stream
+from niom_ros.stream.match_deadline import MatchDeadline
+from niom_ros.stream.stream import Stream
 
 STOP_TIMEOUT = 30.0  # seconds to wait for the frame being matched
 FAULT_LOG_PAUSE = 1.0  # seconds; a fault in every frame must not fill the disk
@@ -135,7 +136,7 @@ class FrameWorker:
                 if answer.located:
                     outdated = self._reader.why_stale(message, live) or self._why_replaced(answer)
                     answer = answer.but(Status.STALE, outdated) if outdated else answer
-                camera = getattr(received.frame, 'camera', None)
+                camera = received.frame.camera
                 publish = self._configured.outputs.publish
                 try:
                     publish(answer, info, camera, live.values['publish_tf'])

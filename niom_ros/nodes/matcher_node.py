@@ -24,14 +24,12 @@ from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare, read, refuse_wrong_values
 from niom_ros.nodes.rclpy_workarounds import (
     Handler,
-    leave_network,
+    leaving_network,
     state_of,
     take_over_change_state,
 )
 from niom_ros.nodes.reference_services import ReferenceServices
 from niom_ros.nodes.statistics import Statistics
-
-LEAVING_PAUSE = 0.2  # seconds
 
 DONE, REFUSED = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
@@ -105,17 +103,9 @@ class MatcherNode(LifecycleNode):
         self.camera.frames.close()
 
     def destroy_node(self) -> None:
-        """Destroy the node and leave the network.
-
-        Each topic and service that goes is announced by a message of its own. rmw_dds_common lists
-        a node for ever if it takes the last of them after the node has left
-        (`GraphCache::update_participant_entities` adds what it does not know), so busy observers
-        get a moment to take them before the node itself leaves.
-        """
-        with self.handle:
+        """Destroy the node and leave the network."""
+        with leaving_network(self):
             super().destroy_node()
-            leave_network(self)
-            time.sleep(LEAVING_PAUSE)
 
     # Transitions
 

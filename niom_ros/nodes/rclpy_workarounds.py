@@ -1,7 +1,8 @@
-"""Everything that works around rclpy, in one place.
+"""Everything that works around rclpy and what is below it, in one place.
 
 The functions named below are those of rclpy 7.1 (ROS 2 Jazzy). For each row,
-test_rclpy_workarounds.py has a test that fails as soon as rclpy no longer needs it.
+test_rclpy_workarounds.py has a test that fails as soon as rclpy no longer needs it; only for the
+pause of leaving_network it cannot, because what goes wrong without it is a race.
 
 | workaround               | what plain rclpy does                                | upstream    |
 | ------------------------ | ---------------------------------------------------- | ----------- |
@@ -14,7 +15,8 @@ test_rclpy_workarounds.py has a test that fails as soon as rclpy no longer needs
 | take_over_change_state   | makes other services wait for a slow transition      | none found  |
 | take_over_change_state   | logs the label of an unknown transition unescaped    | none found  |
 | state_of                 | has no public way to read the state of a node        | none found  |
-| leave_network            | leaves services behind when a node is destroyed      | none found  |
+| leaving_network          | leaves services behind when a node is destroyed      | none found  |
+| leaving_network          | leaves its name behind in the lists of busy nodes    | none found  |
 | is_set_to_empty_list     | gives no type to an empty list in a parameter file   | #912        |
 | nanoseconds_of           | raises ValueError for a stamp before 1970            | rclcpp #525 |
 | RCLError                 | has no public name for the error of its C library    | none found  |
@@ -23,8 +25,10 @@ test_rclpy_workarounds.py has a test that fails as soon as rclpy no longer needs
 the issues of ros2/rclpy found no report.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 import difflib
+from time import sleep
 import traceback
 from typing import Any
 
@@ -43,6 +47,7 @@ from rclpy.service import Service
 from niom_ros.core.faults import explained, printable, printable_lines
 
 LOG_PAUSE = 1.0  # seconds between two error reports of the executor
+LEAVING_PAUSE = 0.2  # seconds
 MAX_NAME_LENGTH = 100  # characters of an unknown parameter or transition that are shown
 
 EMPTY_LIST = ('',)  # how this package writes an empty list of strings
@@ -281,18 +286,33 @@ def state_of(node: LifecycleNode) -> str:
     return str(node._state_machine.current_state[1])
 
 
-def leave_network(node: LifecycleNode) -> None:
-    """Withdraw the lifecycle services of a node that was destroyed.
+@contextmanager
+def leaving_network(node: LifecycleNode) -> Iterator[None]:
+    """Make a node that is destroyed in the block leave the network without a trace.
 
-    What rclpy does: `Node.destroy_node` (node.py) does not know of the state machine, which
-        keeps its five services, its publisher and the node itself alive.
-    Why that is wrong: others still see the node, and wait for answers of services that nobody
-        serves.
-    Upstream: LifecycleNodeMixin in lifecycle/node.py has no destroy_node. No issue found; #1710
-        was the same fault with another service.
-    It can go: when LifecycleNode.destroy_node destroys the state machine.
+    The lifecycle services
+        What rclpy does: `Node.destroy_node` (node.py) does not know of the state machine, which
+            keeps its five services, its publisher and the node itself alive.
+        Why that is wrong: others still see the node, and wait for answers of services that nobody
+            serves.
+        Upstream: LifecycleNodeMixin in lifecycle/node.py has no destroy_node. No issue found;
+            #1710 was the same fault with another service.
+        It can go: when LifecycleNode.destroy_node destroys the state machine.
+
+    The pause
+        What ROS does: each topic and service that goes is announced by a message of its own. A
+            node that is busy may take the last of them after it has noticed that the sender has
+            left. `GraphCache::update_participant_entities` (rmw_dds_common) then adds the sender
+            again, and nothing removes it any more.
+        Why that is wrong: the node is listed for ever. So it stays in the network for a moment
+            without topics and services, until others have taken those messages.
+        Upstream: graph_cache.cpp of rmw_dds_common; no issue found.
+        It can go: when the cache does not add a participant that has left.
     """
-    node._state_machine.destroy_when_not_in_use()
+    with node.handle:  # the node itself leaves at the end of this block
+        yield
+        node._state_machine.destroy_when_not_in_use()
+        sleep(LEAVING_PAUSE)
 
 
 # Parameters and time

@@ -23,7 +23,7 @@ class Result:
     stages: dict[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Summary:
     """The numbers of diagnostics."""
 

@@ -61,7 +61,7 @@ def heatmap_picture(answer: Answer, view: View) -> np.ndarray | None:
         return None
     reference, image = answer.reference.prepared, answer.analysis.image
     match, width = answer.upright, view.width
-    if match.parts is not None and len(match.correspondences) and match.strategy == 'alike':
+    if match.shows_parts and len(match.correspondences):
         point = chosen_point(reference.given.landmarks, match, view.landmark)
         return draw_likelihood(reference, image, match, point, width)
     if match.edges is not None:

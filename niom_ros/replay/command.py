@@ -48,7 +48,8 @@ from niom_ros.replay.outputs import (
 )
 from niom_ros.stream.answers import Answer, no_answer
 from niom_ros.stream.camera import CameraCalibration
-from niom_ros.stream.stream import Frame, RefusedFrame, Stream
+from niom_ros.stream.frame import Frame, RefusedFrame
+from niom_ros.stream.stream import Stream
 
 MAX_IMAGES = 10**12
 SAMPLED_FRAMES = 30  # whose stamps give the frame rate of the camera

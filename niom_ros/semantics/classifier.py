@@ -1,7 +1,7 @@
 """Where an image shows what a classifier names: class activation maps of MobileNetV2.
 
-No class is chosen. Each counts by its probability, so that cells of a wolf are warm as well if the
-network wavers between breeds of dogs.
+No class is chosen: each counts by its probability. So a wolf has heat even if the network cannot
+decide between several breeds of dogs.
 """
 
 from dataclasses import dataclass

@@ -209,7 +209,7 @@ class LabelEmbedder:
         self._lock = threading.Lock()
 
     def prepare(self, labels: Iterable[str] = COCO_LABELS) -> str:
-        """Load what comparing these labels needs, so that errors show now; return its name."""
+        """Load what comparing these labels needs, so that it can fail now; return its name."""
         words = [plain(label) for label in labels]
         in_question = readable(words)
         if not in_question.any():

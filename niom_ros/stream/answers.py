@@ -1,7 +1,7 @@
 """What is known about one camera image: which reference is where, its landmarks, its pose."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, KW_ONLY, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,7 @@ class Answer:
     """
 
     upright: Match
+    _: KW_ONLY
     image: np.ndarray | None = None  # upright; None: it could not be read
     rotation: Rotation | None = None
     analysis: ImageAnalysis | None = None  # what the networks saw; None: only tracked
@@ -101,7 +102,7 @@ def no_answer(
     if image is None:
         return Answer(nothing)
     rotation = Rotation(degrees, image.shape[1], image.shape[0])
-    return Answer(nothing, rotation.upright(image), rotation)
+    return Answer(nothing, image=rotation.upright(image), rotation=rotation)
 
 
 def find_best(
@@ -152,7 +153,7 @@ def answer_about(
     no_camera: str,
 ) -> Answer:
     """Return what follows from the match of a reference with an upright image."""
-    answer = Answer(upright, image, rotation, reference=known)
+    answer = Answer(upright, image=image, rotation=rotation, reference=known)
     landmarks = landmarks_in(answer.match, known, rotation, options)
     pose, no_pose = None, no_camera
     if camera is not None:

@@ -15,7 +15,7 @@ from niom_ros.matching.reference import Landmark
 from niom_ros.stream.camera import lifted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LandmarkParameters:
     """How nearby matches correct a landmark.
 

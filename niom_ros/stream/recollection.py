@@ -65,7 +65,7 @@ class Recollection:
             and 0 <= stamp - seen.stamp < detection_interval
         ):
             scene = seen.scene.carried(view @ np.linalg.inv(seen.reference_to_image))
-        return replace(prior, reference_to_image=view, followed=True, scene=scene)
+        return replace(prior, reference_to_image=view, tracked=True, scene=scene)
 
     def note(self, answer: Answer, stamp: float) -> None:
         """Remember what was found in an image."""

@@ -5,103 +5,32 @@ ROS, threads or the wall clock.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
 import math
 from threading import Lock
 import time
-from typing import Any
 
 import numpy as np
 
 from niom_ros.core.faults import explained
 from niom_ros.core.field_types import check_type, fits
-from niom_ros.core.settings import Limits, SettingsError, StreamOptions
+from niom_ros.core.settings import SettingsError, StreamOptions
 from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.geometry import Status
-from niom_ros.matching.match import Match, Weights
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_reference import check_prepared, PreparedReference
 from niom_ros.references.known_reference import KnownReference
-from niom_ros.stream.answers import Answer, answer_about, find_best, no_answer, NO_CAMERA
+from niom_ros.stream.answers import Answer, find_best, no_answer
 from niom_ros.stream.camera import CameraModel
+from niom_ros.stream.frame import Frame, RefusedFrame
+from niom_ros.stream.frames_to_match import FramesToMatch, Waiting
 from niom_ros.stream.keypoint_budget import KeypointBudget
+from niom_ros.stream.match_deadline import MatchDeadline, MatchTimer
 from niom_ros.stream.recollection import Recollection
-from niom_ros.stream.rotation import Rotation
-from niom_ros.tracking.alike_track import AlikeMatch
-from niom_ros.tracking.track import FullMatch, Tracked
+from niom_ros.stream.target_tracker import target_of, TargetTracker, tracked_answer
 from niom_ros.tracking.tracker import Tracker
 
-MAX_TAGS = 8  # frames that were matched in full; a track starts from one of the last
-MAX_WAITING = 1000  # frames to be matched in full, if nobody matches any
-OTHER_TARGET = 'the target or the matching options changed'
 TRACKING_FAILED = 'tracking failed'
 TIME_WENT_BACK = 'the stamps went back in time: tracking starts over'
-NOT_WEIGHTED = Weights(why_none='tracked')
-
-
-@dataclass(frozen=True)
-class Target:
-    """What is looked for, and how; a track of anything else is given up."""
-
-    revisions: tuple[int, ...]  # of the references
-    limits: Limits
-    rotation: int  # degrees; after a rotation, the track would be at another place
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A camera image and what is asked about it."""
-
-    image: np.ndarray  # RGB, as received
-    stamp: float  # seconds; later than that of the frame before
-    references: tuple[KnownReference, ...]  # at least one
-    options: StreamOptions = field(default_factory=StreamOptions)
-    camera: CameraModel | None = None
-    no_camera: str = NO_CAMERA  # why there is no camera, if there is none
-    tag: Any = None  # identifies the frame in Answer.matched_tag of later ones; None: its stamp
-    begun: float | None = None  # when work on it began, by the stream's clock; None: in `follow`
-
-    @cached_property
-    def rotation(self) -> Rotation:
-        """Return the rotation that turns the image upright."""
-        return Rotation(self.options.rotation, self.image.shape[1], self.image.shape[0])
-
-    @cached_property
-    def upright(self) -> np.ndarray:
-        """Return the image upright."""
-        return self.rotation.upright(self.image)
-
-
-@dataclass(frozen=True)
-class RefusedFrame:
-    """A frame that cannot be used, with its answer."""
-
-    answer: Answer
-    stamp: float
-    references: tuple[KnownReference, ...] = ()
-    options: StreamOptions = field(default_factory=StreamOptions)
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """What is known about a frame that waits to be matched in full."""
-
-    begun: float  # when work on it began, in seconds of the clock
-    tracked: Tracked | None  # where its reference was tracked to
-    start: int  # how often the stamps had gone back before it
-
-
-@dataclass(frozen=True)
-class MatchDeadline:
-    """How long a full match may take, on a slow machine, before it counts as stuck."""
-
-    seconds: float = 120.0  # for each reference
-    max_seconds: float = 600.0  # for all of them together
-
-    def after(self, now: float, references: int) -> float:
-        """Return the deadline of a full match that starts now."""
-        return now + min(self.seconds * references, self.max_seconds)
 
 
 class Stream:
@@ -141,30 +70,29 @@ class Stream:
         for prepared in references:
             check_prepared(prepared)
         self.matcher = matcher
-        self.wants_match = False  # whether the last frame given to `follow` should be matched
         self._references = tuple(
             KnownReference(prepared, revision)
             for revision, prepared in enumerate(references, start=1)
         )
         self._options = options
         self._camera = camera
-        self._tracker = tracker or Tracker()
+        self._tracker = TargetTracker(tracker or Tracker())
+        self._to_match = FramesToMatch()
+        self._timer = MatchTimer(deadline or MatchDeadline(), clock)
         self._recollection = recollection or Recollection()
+        self._remembering = Lock()  # guards the recollection
         self._budget = budget or KeypointBudget(matcher.max_keypoints)
         self._clock = clock
-        self._deadline = deadline or MatchDeadline()
         self._report = report
         self._name = name
         self._survives = survives
         self._tracking = False  # whether the last frame was answered by tracking
-        self._target: Target | None = None  # what may be tracked; None: nothing
         self._last_stamp = -math.inf  # of the last frame
-        self._last_match = -math.inf  # stamp of the last frame that should be matched
-        self._match_due = math.inf  # deadline of the full match under way
-        self._lock = Lock()  # guards what follows, which both threads use
-        self._tags: dict[float, Any] = {}  # by stamp, of frames in which a track may have started
-        self._waiting: dict[float, Waiting] = {}  # by stamp, frames to be matched in full
-        self._starts = 0  # how often the stamps went back
+
+    @property
+    def wants_match(self) -> bool:
+        """Return whether the last frame given to `follow` should be matched in full."""
+        return self._to_match.newest_is_due
 
     @property
     def too_slow(self) -> str:
@@ -193,7 +121,9 @@ class Stream:
         stamp = self._clock() if stamp is None else stamp
         if not fits(stamp, float) or not math.isfinite(stamp):
             raise SettingsError(f'the stamp of an image is {stamp!r}: give seconds')
-        return Frame(image, float(stamp), self._references, self._options, self._camera)
+        return Frame(
+            image, float(stamp), self._references, options=self._options, camera=self._camera
+        )
 
     def answer_frame(self, frame: Frame | RefusedFrame) -> Answer:
         """Track and, when due, match in full, all in the calling thread."""
@@ -218,95 +148,44 @@ class Stream:
         if frame.stamp <= self._last_stamp:
             self._start_over()
         self._last_stamp = frame.stamp
-        target = target_of(frame) if frame.options.tracking else None
-        if target != self._target:
-            # In this order, so that a track that starts just now is forgotten here or by `match`.
-            self._target = target
-            self.forget(OTHER_TARGET)
-        self.wants_match = False
+        self._tracker.aim(target_of(frame))
+        self._to_match.pass_over()
         if stuck := self._why_stuck():
             # Nothing confirms the track any more, and no full match would answer this frame.
             self.forget(stuck)
             self._report(stuck)
             return no_answer(Status.FAULT, stuck)
         try:
-            tracked, tag = self._track(frame) if target is not None else (None, None)
+            tracked, tag = self._tracker.follow(frame)
             found = tracked is not None and tracked.located
             answer = None
             if found or self._tracking:
-                answer = replace(self._tracked_answer(frame, tracked, begun), matched_tag=tag)
+                answer = tracked_answer(frame, tracked, tag, self._clock() - begun)
         except Exception as error:
             self.forget(TRACKING_FAILED)
             self._tracking = False
             return self._fault(error)
         self._tracking = found
-        if not found or frame.stamp - self._last_match >= frame.options.match_interval:
-            self._last_match = frame.stamp
-            self.wants_match = True
-            with self._lock:
-                remember(
-                    self._waiting, frame.stamp, Waiting(begun, tracked, self._starts), MAX_WAITING
-                )
+        self._to_match.consider(
+            frame.stamp, tracked, begun=begun, interval=frame.options.match_interval
+        )
         return answer
 
     def forget(self, why: str) -> None:
         """Give up the track, for example because something else is looked for."""
         self._tracker.forget(why)
-        with self._lock:
-            self._tags.clear()
 
     def _start_over(self) -> None:
         """Forget everything that depends on earlier stamps."""
         self.forget(TIME_WENT_BACK)
-        self._last_match = -math.inf
-        with self._lock:
-            self._starts += 1  # a match under way belongs to the earlier frames
+        with self._remembering:
+            self._to_match.start_over()
             self._recollection.forget()
-            self._waiting.clear()
-
-    def _track(self, frame: Frame | RefusedFrame) -> tuple[Tracked | None, Any]:
-        """Return where the reference was tracked to, and the tag of the full match behind it."""
-        if isinstance(frame, RefusedFrame):
-            return None, None
-        tracked = self._tracker.follow(frame.upright, frame.stamp)
-        current = any(known.revision == tracked.revision for known in frame.references)
-        with self._lock:
-            tag = self._tags.get(tracked.matched_stamp)
-        if not current or (tracked.located and tag is None):
-            return None, None  # the track is being forgotten just now
-        return tracked, tag
-
-    def _tracked_answer(
-        self, frame: Frame | RefusedFrame, tracked: Tracked | None, begun: float
-    ) -> Answer:
-        """Return the answer to a frame by tracking."""
-        if isinstance(frame, RefusedFrame):
-            return frame.answer
-        if tracked is None:
-            return no_answer(Status.FEW_MATCHES, 'the track was lost: searching again')
-        known = next(known for known in frame.references if known.revision == tracked.revision)
-        match = Match(
-            tracked.verdict,
-            tracked.correspondences,
-            stage_seconds={'track': self._clock() - begun},
-            alike=tracked.alike,
-            reference_weights=NOT_WEIGHTED,
-            image_weights=NOT_WEIGHTED,
-        )
-        return answer_about(
-            known,
-            match,
-            frame.upright,
-            rotation=frame.rotation,
-            options=frame.options,
-            camera=frame.camera,
-            no_camera=frame.no_camera,
-        )
 
     def _why_stuck(self) -> str:
         """Say that the full match under way is stuck, '' if it is within its deadline."""
-        late = self._clock() - self._match_due
-        if late <= 0:
+        late = self._timer.seconds_late()
+        if not late:
             return ''
         return (
             f'a full match should have ended {late:.0f} s ago: if it does not, restart '
@@ -328,17 +207,13 @@ class Stream:
             on_answer(frame.answer)
             return frame.answer
         check_type('the frame', frame, Frame, SettingsError)
-        with self._lock:
-            waiting = self._waiting.pop(frame.stamp, None)
-            waiting = waiting or Waiting(self._clock(), None, self._starts)
-            for stamp in [stamp for stamp in self._waiting if stamp < frame.stamp]:
-                del self._waiting[stamp]  # only the newest frames are matched
+        waiting = self._to_match.take(frame.stamp, self._clock())
         answer = self._match(frame, waiting)
         on_answer(answer)
-        if waiting.start != self._starts:  # the stamps went back meanwhile
+        if not self._to_match.is_current(waiting):  # the stamps went back meanwhile
             return answer
         try:
-            self._correct(frame, answer)
+            self._tracker.correct(frame, answer)
         except Exception as error:
             self.forget(TRACKING_FAILED)
             self._report(f'tracking could not start: {explained(error)}')
@@ -346,7 +221,7 @@ class Stream:
 
     def _match(self, frame: Frame, waiting: Waiting) -> Answer:
         options = frame.options
-        with self._lock:
+        with self._remembering:
             prior = self._recollection.prior(
                 frame.references,
                 waiting.tracked,
@@ -354,83 +229,29 @@ class Stream:
                 shape=frame.upright.shape,
                 detection_interval=options.detection_interval,
             )
-        self._match_due = self._deadline.after(self._clock(), len(frame.references))
         try:
-            answer = find_best(
-                self.matcher,
-                frame.references,
-                frame.image,
-                options,
-                camera=frame.camera,
-                no_camera=frame.no_camera,
-                prior=prior,
-                max_keypoints=self._budget.keypoints(options.max_latency),
-            )
+            with self._timer.timed(len(frame.references)):
+                answer = find_best(
+                    self.matcher,
+                    frame.references,
+                    frame.image,
+                    options,
+                    camera=frame.camera,
+                    no_camera=frame.no_camera,
+                    prior=prior,
+                    max_keypoints=self._budget.keypoints(options.max_latency),
+                )
         except self._survives as error:
             return self._fault(error)
-        finally:
-            self._match_due = math.inf
         if answer.upright.by_keypoints:
             self._budget.took(self._clock() - waiting.begun, options.max_latency)
-        with self._lock:
-            if waiting.start == self._starts:
+        with self._remembering:
+            if self._to_match.is_current(waiting):
                 self._recollection.note(answer, frame.stamp)
         return answer
-
-    def _correct(self, frame: Frame, answer: Answer) -> None:
-        """Tell the tracker where a full match found the reference, or that it did not."""
-        target = target_of(frame)
-        if target != self._target:
-            return
-        known = answer.reference
-        if not answer.located or known is None:
-            self._tracker.not_found(frame.stamp)
-            return
-        with self._lock:
-            tag = frame.stamp if frame.tag is None else frame.tag
-            remember(self._tags, frame.stamp, tag, MAX_TAGS)
-        self._tracker.limits = frame.options.matching.limits
-        self._tracker.matched(full_match(frame, answer.upright, known))
-        if target != self._target:  # changed meanwhile
-            self.forget(OTHER_TARGET)
 
     def _fault(self, error: BaseException) -> Answer:
         """Return the answer to a frame on which something failed."""
         reason = f'{self._name} failed on this frame: {explained(error)}'
         self._report(reason)
         return no_answer(Status.FAULT, reason)
-
-
-def target_of(frame: Frame | RefusedFrame) -> Target:
-    """Return what is looked for in a frame, and how."""
-    revisions = tuple(known.revision for known in frame.references)
-    return Target(revisions, frame.options.matching.limits, frame.options.rotation)
-
-
-def full_match(frame: Frame, match: Match, known: KnownReference) -> FullMatch | AlikeMatch:
-    """Return what a full match found in a frame, to be tracked."""
-    if match.alike is not None and match.status is Status.ALIKE:
-        return AlikeMatch(
-            stamp=frame.stamp,
-            image=frame.upright,
-            verdict=match.verdict,
-            correspondences=match.correspondences,
-            alike=match.alike,
-            revision=known.revision,
-        )
-    return FullMatch(
-        stamp=frame.stamp,
-        image=frame.upright,
-        verdict=match.verdict,
-        correspondences=match.correspondences,
-        reference_box=known.prepared.box,
-        counting_area=known.prepared.counting_area,
-        revision=known.revision,
-    )
-
-
-def remember(kept: dict[float, Any], stamp: float, what: Any, most: int) -> None:
-    """Keep something about a frame, and drop the oldest if there are more than `most`."""
-    kept[stamp] = what
-    for old in list(kept)[:-most]:
-        del kept[old]

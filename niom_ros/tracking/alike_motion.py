@@ -86,7 +86,7 @@ class AlikeMotion:
 
 
 def affine_at(homography: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Return the affine transform (3 x 3) that a homography is like near a point."""
+    """Return the affine transform (3 x 3) that approximates a homography near a point."""
     linear = jacobian(homography, point)
     place = warp_points(homography, point[None])[0]
     return np.vstack([np.column_stack([linear, place - linear @ point]), [0, 0, 1]])

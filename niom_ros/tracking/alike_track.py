@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,9 +34,11 @@ class AlikeTrackParameters:
 DEFAULTS = AlikeTrackParameters()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AlikeMatch:
     """A full match of one frame that found another object of the reference's kind."""
+
+    only_alike: ClassVar[bool] = True
 
     stamp: float  # of the frame, in seconds
     image: np.ndarray  # RGB
@@ -129,7 +132,7 @@ class AlikeTrack:
 
     @property
     def revision(self) -> int:
-        """Return that of the reference."""
+        """Return the revision of the reference."""
         return self.start.revision
 
     @property

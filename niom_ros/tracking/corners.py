@@ -19,7 +19,7 @@ class CornerParameters:
     border: int = 4  # pixels from the edge of the frame, so that patches are complete
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FlowParameters:
     """How corners are tracked to the next frame, with pyramidal Lucas-Kanade."""
 

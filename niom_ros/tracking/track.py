@@ -1,7 +1,8 @@
 """Tracking one reference from a full match on, as long as its position is certain."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, KW_ONLY, replace
 import math
+from typing import ClassVar
 
 import cv2
 import numpy as np
@@ -33,7 +34,7 @@ from niom_ros.tracking.frames import FrameParameters, grey_frame, GreyFrame
 from niom_ros.tracking.patches import jacobians_at, Patches, PatchParameters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrackingParameters:
     """When a track is accepted, when its keyframe is renewed, and its confidence."""
 
@@ -71,9 +72,11 @@ class TrackingParameters:
 DEFAULTS = TrackingParameters()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FullMatch:
     """An accepted full match of one frame."""
+
+    only_alike: ClassVar[bool] = False  # whether it found another object of the kind
 
     stamp: float  # of the frame, in seconds
     image: np.ndarray  # RGB
@@ -120,6 +123,7 @@ class Tracked:
 
     stamp: float  # of the frame, in seconds
     verdict: Verdict
+    _: KW_ONLY
     correspondences: Correspondences = field(default_factory=Correspondences.none)
     revision: int = 0  # of the reference; another revision is another reference
     matched_stamp: float = math.nan  # of the frame of the full match; NaN: there was none
@@ -147,7 +151,7 @@ class Tracked:
         return self.stamp - self.matched_stamp
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrackChecks(Checks):
     """Measurements of a tracked view."""
 

@@ -14,7 +14,7 @@ from niom_ros.tracking.frames import grey_frame, GreyFrame, History, HistoryPara
 from niom_ros.tracking.track import FullMatch, Track, Tracked, TrackingParameters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrackerParameters:
     """When full matches confirm or end a track, and the parameters of each track."""
 
@@ -156,8 +156,9 @@ class Tracker:
         if then is None or self._track is None:
             return None
         parameters = self._parameters
-        only_alike = isinstance(match, AlikeMatch)
-        most = parameters.max_alike_disagreement if only_alike else parameters.max_disagreement
+        most = parameters.max_disagreement
+        if match.only_alike:
+            most = parameters.max_alike_disagreement
         return then if match.error_of(self._track, then) <= most else None
 
     def _replace(self, track: Track | AlikeTrack, match: FullMatch | AlikeMatch) -> None:

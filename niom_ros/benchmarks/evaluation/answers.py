@@ -34,7 +34,7 @@ def answer_record(answer: MethodAnswer, reference: Picture, truth: np.ndarray | 
 
 
 def kind_signs_of(alike: AlikeObject | None) -> dict[str, float]:
-    """Return what speaks for an object being of the reference's kind; nothing if unknown."""
+    """Return the evidence that an object is of the reference's kind; nothing if unknown."""
     return {} if alike is None or alike.signs is None else asdict(alike.signs)
 
 

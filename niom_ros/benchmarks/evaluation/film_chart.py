@@ -1,4 +1,4 @@
-"""The chart of a film: errors over time, and when the reference was followed."""
+"""The chart of a film: errors over time, and when the reference was tracked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ChartLayout:
     """Sizes in pixels."""
 
     height: int = 200
-    strip: int = 12  # height of the line that shows whether the reference was followed
+    strip: int = 12  # height of the line that shows whether the reference was tracked
     lowest_top: float = 2.0  # pixels of error that the chart always has room for
 
 
@@ -39,7 +39,7 @@ LAYOUT = ChartLayout()
 def draw_chart(
     width: int, moments: Sequence[Moment], full_errors: Mapping[int, float | None]
 ) -> np.ndarray:
-    """Draw errors over time; below, when the reference was followed.
+    """Draw errors over time; below, when the reference was tracked.
 
     `full_errors` has the errors of full matches by the number of their frame.
     """

@@ -1,4 +1,4 @@
-"""A picture of a film in which a reference was followed: some frames, and the errors of all."""
+"""A picture of a film in which a reference was tracked: some frames, and the errors of all."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,6 +1,5 @@
 """Runs methods on pairs of pictures; keeps networks and recent features in memory."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.matching.recently_used import RecentlyUsed
 from niom_ros.matching.reference import Reference
 from niom_ros.models.store import ModelStore
 from niom_ros.semantics.detectors.grid_detector import Detector
@@ -72,7 +72,7 @@ class MethodRunner:
         self._matchers: dict[Settings, Matcher] = {}
         self._classical: dict[str, ClassicalMatcher] = {}
         self._detectors: dict[str, Detector] = {}
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._kept: RecentlyUsed[Any] = RecentlyUsed(KEPT)
 
     def match(self, method: Method, reference: Picture, image: Picture) -> MethodAnswer:
         """Find a reference in an image."""
@@ -136,12 +136,7 @@ class MethodRunner:
 
         A benchmark may keep its own things here under keys that begin with its name.
         """
-        if key not in self._kept:
-            self._kept[key] = make()
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        kept: Kept = self._kept[key]
+        kept: Kept = self._kept.get(key, make)
         return kept
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from niom_ros.benchmarks.speed.findings import Findings, milliseconds, spread, TextTable
 from niom_ros.benchmarks.speed.setup import BenchSetup
 from niom_ros.benchmarks.speed.timing import interleaved, seconds_of, Spread
-from niom_ros.benchmarks.speed.tracking import CAMERA_STEP, FOLLOWED, Following
+from niom_ros.benchmarks.speed.tracking import CAMERA_STEP, FRAMES, TrackedPhoto
 from niom_ros.benchmarks.speed.views import demo_views, named, Size
 from niom_ros.core.settings import Options
 from niom_ros.matching.match import Match
@@ -24,16 +24,16 @@ def measure_alike(setup: BenchSetup, size: Size) -> Findings:
 def measure_tracks(setup: BenchSetup, size: Size) -> Findings:
     """Compare how long a tracked frame takes: of the object itself, and of one of its kind."""
     picture = example_photo(DEMO_PHOTO)
-    views = demo_views(size, 1 + FOLLOWED * (setup.rounds + 1), CAMERA_STEP)
+    views = demo_views(size, 1 + FRAMES * (setup.rounds + 1), CAMERA_STEP)
     matcher = Matcher(setup.settings, setup.store)
-    very = Following(matcher, views, picture, Options(wanted='same_object'))
-    alike = Following(matcher, views, picture, Options(wanted='same_kind'))
+    very = TrackedPhoto(matcher, views, picture, Options(wanted='same_object'))
+    alike = TrackedPhoto(matcher, views, picture, Options(wanted='same_kind'))
     laps = interleaved({'very': very.follow, 'alike': alike.follow}, setup.rounds)
-    every = FOLLOWED * (setup.rounds + 1)
-    if min(very.followed, alike.followed) < every:
-        reason = f'of {every} frames, {very.followed} and {alike.followed} could be tracked'
+    every = FRAMES * (setup.rounds + 1)
+    if min(very.tracked, alike.tracked) < every:
+        reason = f'of {every} frames, {very.tracked} and {alike.tracked} could be tracked'
         return Findings(left_out={'alike_tracked': reason})
-    seconds = {name: [lap / FOLLOWED for lap in seconds_of(laps[name])] for name in laps}
+    seconds = {name: [lap / FRAMES for lap in seconds_of(laps[name])] for name in laps}
     ratio = Spread.of_ratios(seconds['alike'], seconds['very'])
     table = TextTable(
         f'Tracked frames at {named(size)} (rounds: {setup.rounds})',

@@ -27,9 +27,9 @@ class FullMatches:
         return self._find(view, None)
 
     def find_near(self, view: View) -> Attempt:
-        """Find it in a frame as if tracking had followed it to its true position."""
+        """Find it in a frame as if it had been tracked to its true position."""
         approach = Approach(Points.name, self._options.weighting.kind)
-        prior = Prior(self._reference, approach, view.picture_to_image, followed=True)
+        prior = Prior(self._reference, approach, view.picture_to_image, tracked=True)
         return self._find(view, prior)
 
     def _find(self, view: View, prior: Prior | None) -> Attempt:

@@ -20,13 +20,13 @@ from niom_ros.simulation.virtual_scene import DEMO_PHOTO, example_photo, View
 from niom_ros.stream.stream import Stream
 
 CAMERA_STEP = 1 / 30  # seconds
-FOLLOWED = 5  # frames in a row, in each round
+FRAMES = 5  # frames in a row, in each round
 FULL, TRACKED = 'full match', 'tracked frames'
 FAR, GUIDED = 'full match at twice the distance', 'the same guided by the track'
 WEIGHTED = Options(weighting=Weighting(kind='sew'))
 
 
-class Following:
+class TrackedPhoto:
     """A photo that a full match finds once, and that is tracked from then on."""
 
     def __init__(
@@ -43,15 +43,15 @@ class Following:
             matcher, [matcher.prepare(picture)], StreamOptions(matching, match_interval=math.inf)
         )
         self._answers: list[tuple[View, np.ndarray | None]] = []
-        self.followed = 0  # frames in which it was not lost
+        self.tracked = 0  # frames in which it was not lost
         self.found = self._stream.answer(views[0].image, 0.0).located
 
     def follow(self, number: int) -> None:
-        """Follow it through the frames of a round."""
+        """Track it through the frames of a round."""
         for frame in frames_of(number):
             view = self._views[frame]
             answer = self._stream.follow(self._stream.frame(view.image, CAMERA_STEP * frame))
-            self.followed += answer is not None and answer.located
+            self.tracked += answer is not None and answer.located
             self._answers.append((view, None if answer is None else answer.reference_to_image))
 
     def errors(self) -> list[float]:
@@ -69,7 +69,7 @@ class Following:
 
 def frames_of(number: int) -> range:
     """Return the frames of a round; they start at 1, because the photo is found in frame 0."""
-    return range(1 + FOLLOWED * number, 1 + FOLLOWED * (number + 1))
+    return range(1 + FRAMES * number, 1 + FRAMES * (number + 1))
 
 
 def farther(view: View) -> View:
@@ -86,16 +86,16 @@ def measure_tracking(setup: BenchSetup, size: Size) -> Findings:
     """Compare full matches with weights and tracked frames, on the same images."""
     matcher, rounds = setup.matcher, setup.rounds
     picture = example_photo(DEMO_PHOTO)
-    views = demo_views(size, 1 + FOLLOWED * (rounds + 1), CAMERA_STEP)
+    views = demo_views(size, 1 + FRAMES * (rounds + 1), CAMERA_STEP)
     matches = FullMatches(matcher, matcher.prepare(picture), 'sew')
-    following = Following(matcher, views, picture)
-    if not following.found:
+    photo = TrackedPhoto(matcher, views, picture)
+    if not photo.found:
         return Findings(
             left_out={'full_over_tracked': 'the photo was not found in the first frame'}
         )
     tasks: dict[str, Callable[[int], object]] = {
         FULL: lambda number: matches.find(views[frames_of(number)[-1]]),
-        TRACKED: following.follow,
+        TRACKED: photo.follow,
         FAR: lambda number: matches.find(farther(views[frames_of(number)[-1]])),
         GUIDED: lambda number: matches.find_near(farther(views[frames_of(number)[-1]])),
     }
@@ -103,8 +103,8 @@ def measure_tracking(setup: BenchSetup, size: Size) -> Findings:
         tasks, rounds, progress=lambda what: setup.progress(f'{named(size)}: {what}')
     )
     full, far, guided = (seconds_of(laps[name]) for name in (FULL, FAR, GUIDED))
-    tracked = [seconds / FOLLOWED for seconds in seconds_of(laps[TRACKED])]
-    errors = following.errors()
+    tracked = [seconds / FRAMES for seconds in seconds_of(laps[TRACKED])]
+    errors = photo.errors()
     ratio, saved = Spread.of_ratios(full, tracked), Spread.of_ratios(far, guided)
     values = {
         'ratio': asdict(ratio),
@@ -112,7 +112,7 @@ def measure_tracking(setup: BenchSetup, size: Size) -> Findings:
         'full_seconds': spread(full),
         'guided_seconds': spread(guided),
         'tracked_seconds': spread(tracked),
-        'lost_frames': following.lost(),
+        'lost_frames': photo.lost(),
         'corner_error': spread(errors) if errors else None,
     }
     table = TextTable(
@@ -125,7 +125,7 @@ def measure_tracking(setup: BenchSetup, size: Size) -> Findings:
             ('full match at twice the distance in ms', milliseconds(far)),
             ('the same guided by the track in ms', milliseconds(guided)),
             ('tracked frame in ms', milliseconds(tracked)),
-            ('frames in which it was lost', str(following.lost())),
+            ('frames in which it was lost', str(photo.lost())),
         ],
     )
     found = {'full_over_tracked': ratio.median, 'tracking': {named(size): values}}

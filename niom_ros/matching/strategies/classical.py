@@ -114,8 +114,7 @@ class Classical:
             found = found.moved(box.left, box.top)
             return found if mask is None else found.inside(mask)
 
-        features: SiftFeatures = reference.of_strategies.get((self.name, parameters), find)
-        return features
+        return reference.sift.get(parameters, find)
 
     def _judged(self, sighting: Sighting, reference: PreparedReference, limits: Limits) -> Match:
         """Decide whether to believe what was found."""

@@ -34,7 +34,7 @@ class ObjectHeat:
     """The objects that a detector sees or a user marked, and which of them belong together."""
 
     def __init__(self, perception: Perception) -> None:
-        """Need nothing more: scenes are read with the detector."""
+        """Load nothing: the detector is loaded already."""
 
     def heat_of(
         self, search: Search, reference: PreparedReference, image: ImageAnalysis
@@ -60,7 +60,7 @@ class ClassHeat:
         """Return what the classifier sees in both; in the reference, marked objects go first."""
         with image.times.timed('classify'):
             scene = scene_of(self._classifier.heat(image.image), self.name)
-            of_reference = search.reference.of_strategies.get(
+            of_reference = search.reference.heat.get(
                 self.name, lambda: self._scene_of_reference(search.reference)
             )
         return HeatOfBoth(of_reference.at(reference.features.keypoints), scene)

@@ -1,17 +1,21 @@
 """Finding a drawing by its ink: its strokes are aligned with the edges of the image."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from niom_ros.core.settings import Options, Sought, WeightingKind
+from niom_ros.core.settings import Options, Sought
 from niom_ros.drawings.tracing import trace, trace_near
 from niom_ros.matching.features import MIN_SIDE
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.match import Match
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.strategies.ink_judgement import judged, searches_by_ink
-from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
+from niom_ros.matching.strategies.strategy import (
+    agrees_at_least_as_well,
+    Search,
+    StrategyPlugin,
+    WithoutWeights,
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class InkSearchParameters:
 DEFAULTS = InkSearchParameters()
 
 
-class Ink:
+class Ink(WithoutWeights):
     """Aligns the strokes of a drawing with edges.
 
     Keypoints find a copy of the drawing; ink finds the object that it shows.
@@ -33,13 +37,10 @@ class Ink:
     name: ClassVar[str] = 'ink'
     rank: ClassVar[int] = 200
     seeks: ClassVar[Sought] = 'same_object'
-    by_keypoints: ClassVar[bool] = False
 
-    def weightings(
-        self, reference: PreparedReference, options: Options
-    ) -> Sequence[WeightingKind]:
-        """Apply to drawings only, without weights."""
-        return ('none',) if searches_by_ink(reference, options) else ()
+    def applies_to(self, reference: PreparedReference, options: Options) -> bool:
+        """Return whether it is a drawing."""
+        return searches_by_ink(reference, options)
 
     def replaces(self, earlier: Match, later: Match) -> bool:
         """Return whether the later match is at least as confident."""

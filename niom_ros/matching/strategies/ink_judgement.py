@@ -33,7 +33,7 @@ DEFAULTS = InkParameters()
 WHAT_AGREES = 'points of the drawing lie on edges'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InkChecks(Checks):
     """Measurements of a view of a drawing; see drawings/tracing.py."""
 
@@ -43,7 +43,7 @@ class InkChecks(Checks):
     corner_uncertainty: float  # the deviation of the corners, relative to the image
 
     def implausibility(self) -> str:
-        """Say why ink would not lie like this on the right place; '': it would."""
+        """Say why this cannot be the right place of the ink; '': it may be."""
         if self.ink_on_edges < DEFAULTS.least_on_edges:
             return 'the ink lies on edges that hardly differ from the rest of the image'
         if self.corner_uncertainty > DEFAULTS.most_uncertain:

@@ -1,23 +1,22 @@
 """Placing a labelled drawing on the object of the image that it is paired with."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.core.settings import Options, Sought, WeightingKind
+from niom_ros.core.settings import Options, Sought
 from niom_ros.drawings.tracing import trace_near
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.strategies.ink_judgement import judged, searches_by_ink
-from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
+from niom_ros.matching.strategies.strategy import Search, StrategyPlugin, WithoutWeights
 from niom_ros.semantics.heat_maps import Area
 
 
-class OnObject:
+class OnObject(WithoutWeights):
     """Returns corresponding points, but never claims that the drawing was found.
 
     Another object of the same kind has different lines. A search of the whole image would put most
@@ -29,14 +28,11 @@ class OnObject:
     name: ClassVar[str] = 'on_object'
     rank: ClassVar[int] = 300
     seeks: ClassVar[Sought] = 'same_kind'
-    by_keypoints: ClassVar[bool] = False
 
-    def weightings(
-        self, reference: PreparedReference, options: Options
-    ) -> Sequence[WeightingKind]:
-        """Apply to labelled drawings only, without weights."""
+    def applies_to(self, reference: PreparedReference, options: Options) -> bool:
+        """Return whether it is a labelled drawing."""
         labelled = any(seen.label for seen in reference.scene.objects)
-        return ('none',) if labelled and searches_by_ink(reference, options) else ()
+        return labelled and searches_by_ink(reference, options)
 
     def replaces(self, earlier: Match, later: Match) -> bool:
         """Return whether there is such an object: its points say more than a failed search."""

@@ -96,7 +96,7 @@ class Points:
         image is searched anyway.
         """
         prior, image = search.own_prior, search.image
-        if prior is None or not prior.followed or not prior.is_fresh or not search.only_reference:
+        if prior is None or not prior.tracked or not prior.is_fresh or not search.only_reference:
             return None
         part = part_around(prior.reference_to_image, search.reference.box, image.whole)
         if part is None:

@@ -14,7 +14,7 @@ from niom_ros.models.plugins import Plugin
 from niom_ros.models.store import ModelStore
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Search:
     """What a strategy gets: a reference to find in an image."""
 
@@ -77,3 +77,19 @@ class StrategyPlugin(Plugin[Strategy]):
 def agrees_at_least_as_well(earlier: Match, later: Match) -> bool:
     """Return whether a match has as much agreement as an earlier one: the usual rule."""
     return later.agreement >= earlier.agreement
+
+
+class WithoutWeights:
+    """The base of strategies that need no weights: they only say what they apply to."""
+
+    by_keypoints: ClassVar[bool] = False
+
+    def applies_to(self, reference: PreparedReference, options: Options) -> bool:
+        """Return whether this strategy can find the reference."""
+        raise NotImplementedError
+
+    def weightings(
+        self, reference: PreparedReference, options: Options
+    ) -> Sequence[WeightingKind]:
+        """Return 'none' if the strategy applies."""
+        return ('none',) if self.applies_to(reference, options) else ()

@@ -1,7 +1,6 @@
 """Finding a reference by the keypoints of networks, turned by quarter turns."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,26 +11,16 @@ from niom_ros.core.plugins import FAILED, MATCHERS
 from niom_ros.core.settings import Options, Sought, WeightingKind
 from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.features import Features
 from niom_ros.matching.geometry import jacobian, locate
 from niom_ros.matching.keypoint_matcher import PreparedFeatures
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.preparation import features_of, used_part
-from niom_ros.matching.prepared_reference import PreparedReference
+from niom_ros.matching.prepared_reference import PreparedReference, TurnedSide
 from niom_ros.matching.strategies.ink_judgement import searches_by_ink
 from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
 
 QUARTERS = (2, 1, 3)  # quarter turns anticlockwise, in the order in which they are tried
-
-
-@dataclass(frozen=True)
-class Side:
-    """A reference as the networks see it after some quarter turns."""
-
-    features: Features  # in the pixels of the turned picture
-    prepared: PreparedFeatures  # for the keypoint matcher
-    to_reference: np.ndarray  # 3 x 3, from the turned picture
 
 
 class Turned:
@@ -109,18 +98,17 @@ class Turned:
 
     def _side(
         self, reference: PreparedReference, quarters: int, max_keypoints: int | None
-    ) -> Side:
+    ) -> TurnedSide:
         """Return a reference after some quarter turns, prepared once."""
-        key = self.name, quarters, max_keypoints
-        side: Side = reference.of_strategies.get(
-            key, lambda: self._prepare_side(reference, quarters, max_keypoints)
+        return reference.sides.get(
+            (quarters, max_keypoints),
+            lambda: self._prepare_side(reference, quarters, max_keypoints),
         )
-        return side
 
     @torch.inference_mode()
     def _prepare_side(
         self, reference: PreparedReference, quarters: int, max_keypoints: int | None
-    ) -> Side:
+    ) -> TurnedSide:
         width, height = reference.size
         mask = reference.given.counting_mask()
         picture = np.ascontiguousarray(np.rot90(reference.image, quarters))
@@ -129,7 +117,7 @@ class Turned:
         features = features_of(self._perception, picture, used)
         if max_keypoints:
             features = features.strongest(max_keypoints)
-        return Side(
+        return TurnedSide(
             features,
             self._matcher.prepare(self._matcher.project(features)),
             np.linalg.inv(quarter_turn(quarters, width, height)),

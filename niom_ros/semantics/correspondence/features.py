@@ -1,7 +1,8 @@
 """Descriptors of the parts of objects, from two classifiers trained on ImageNet.
 
-Nothing is trained here. Middle layers of networks trained on ImageNet know the place, late ones
-the part: with a layer of each, equally weighted, corresponding parts have similar descriptors.
+Nothing is trained here. The middle layers of such a network tell where in the object a part is,
+and the late ones which part it is. Descriptors contain both, with equal weight, so those of
+corresponding parts are similar.
 """
 
 from dataclasses import dataclass

@@ -106,7 +106,7 @@ class PartField:
 
 @dataclass(frozen=True)
 class KindSigns:
-    """What speaks for two objects being of one kind, each from about 0 to 1."""
+    """Evidence that two objects are of one kind, each from about 0 to 1."""
 
     names: float  # how similarly the networks name both as a whole,
     description: float  # and describe them
@@ -116,7 +116,7 @@ class KindSigns:
 
 @dataclass(frozen=True, eq=False)
 class FoundParts:
-    """The parts of a reference in an image, and how much they speak for one kind of object."""
+    """The parts of a reference in an image, and the evidence that both are of one kind."""
 
     area: Area  # of the object in the image, with as much margin as in the reference
     field: PartField

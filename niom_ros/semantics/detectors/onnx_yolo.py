@@ -32,8 +32,7 @@ import torch
 
 from niom_ros.core.extras import needs_extra
 from niom_ros.core.faults import reason
-from niom_ros.core.settings import existing_file, Settings, SettingsError
-from niom_ros.models.store import ModelStore
+from niom_ros.core.settings import existing_file, SettingsError
 from niom_ros.semantics.cam import CLOSED_FORM
 from niom_ros.semantics.detectors.grid_detector import (
     corners_of,
@@ -580,17 +579,12 @@ def classes_of_head(output: torch.Tensor, anchors: Sequence[float]) -> int:
     return max(0, channels // count - 5)
 
 
-def load(settings: Settings, store: ModelStore, device: torch.device) -> OnnxYolo:
-    """Load the file that the settings name."""
-    return load_onnx_yolo(
-        settings.detector_path, settings.detector_labels, DetectorOptions.of(settings), device
-    )
-
-
 PLUGIN = DetectorPlugin(
     name='onnx',
     description='any YOLO that was exported to ONNX, from detector_path',
     licence="the file's own",
-    load=load,
+    load=lambda settings, store, device: load_onnx_yolo(
+        settings.detector_path, settings.detector_labels, DetectorOptions.of(settings), device
+    ),
     takes=('detector_path', 'detector_labels'),
 )

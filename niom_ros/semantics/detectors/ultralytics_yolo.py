@@ -19,8 +19,7 @@ import torch
 from torch import nn
 
 from niom_ros.core.faults import reason
-from niom_ros.core.settings import existing_file, Settings, SettingsError
-from niom_ros.models.store import ModelStore
+from niom_ros.core.settings import existing_file, SettingsError
 from niom_ros.semantics.detectors.grid_detector import (
     Candidate,
     corners_of,
@@ -238,17 +237,12 @@ def trained_side(model: Any) -> int:
     return max((side for side in sides if isinstance(side, int)), default=USUAL_SIDE)
 
 
-def load(settings: Settings, store: ModelStore, device: torch.device) -> UltralyticsDetector:
-    """Load the file that the settings name."""
-    return load_ultralytics(
-        settings.detector_path, settings.detector_sha256, DetectorOptions.of(settings), device
-    )
-
-
 PLUGIN = DetectorPlugin(
     name='ultralytics',
     description='a .pt file of ultralytics, from detector_path; needs that package',
     licence='AGPL-3.0',
-    load=load,
+    load=lambda settings, store, device: load_ultralytics(
+        settings.detector_path, settings.detector_sha256, DetectorOptions.of(settings), device
+    ),
     takes=('detector_path', 'detector_sha256'),
 )

@@ -1,7 +1,6 @@
 """A matcher: the nearest neighbours of niom_ros, for SIFT alone."""
 
-from niom_ros.matching.keypoint_matcher import MatcherPlugin
-from niom_ros.matching.matchers.nearest import NearestMatcher
+from niom_ros.plugins import MatcherPlugin, NearestMatcher
 
 PLUGIN = MatcherPlugin(
     name='acme-closest',

@@ -1,7 +1,6 @@
 """Plug-ins that can be imported, but not loaded."""
 
-from niom_ros.matching.features import ExtractorPlugin
-from niom_ros.matching.strategies.strategy import StrategyPlugin
+from niom_ros.plugins import ExtractorPlugin, StrategyPlugin
 
 
 def fail(settings, store, device):

@@ -4,7 +4,7 @@ import string
 
 import numpy as np
 
-from niom_ros.semantics.labels import LabelEmbedderPlugin
+from niom_ros.plugins import LabelEmbedderPlugin
 
 
 class Letters:

@@ -5,10 +5,16 @@ from importlib.resources import files
 
 import torch
 
-from niom_ros.models.table import Model, Wheel, WheelMember
-from niom_ros.semantics.detectors.grid_detector import DetectorPlugin
-from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
-from niom_ros.semantics.objects import SeenObject
+from niom_ros import Area
+from niom_ros.plugins import (
+    DetectorPlugin,
+    GridFrame,
+    HeatMap,
+    Model,
+    SeenObject,
+    Wheel,
+    WheelMember,
+)
 
 # A model that comes in the wheel of the plug-in itself
 LABEL = files('acme_niom').joinpath('label.txt').read_bytes()

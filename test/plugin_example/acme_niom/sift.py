@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import torch
 
-from niom_ros.matching.features import ExtractorPlugin
+from niom_ros.plugins import ExtractorPlugin
 
 
 class Sift:

@@ -3,10 +3,8 @@
 import cv2
 import numpy as np
 
-from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.matching.match import Match
-from niom_ros.matching.strategies.strategy import StrategyPlugin
+from niom_ros import Correspondences, Match, Status, Verdict
+from niom_ros.plugins import StrategyPlugin
 
 ALIKE = 0.99
 

@@ -20,7 +20,8 @@ from niom_ros.matching.matcher import Matcher
 from niom_ros.references.known_reference import KnownReference
 from niom_ros.simulation.virtual_scene import VirtualScene
 from niom_ros.stream.answers import Answer
-from niom_ros.stream.stream import Frame, Stream
+from niom_ros.stream.frame import Frame
+from niom_ros.stream.stream import Stream
 
 FRAME_RATE = 30.0  # Hz, of the virtual camera
 MATCH_SECONDS = 1.5  # duration of a full match
@@ -47,7 +48,7 @@ class Shot:
 
 
 @dataclass(frozen=True)
-class Followed:
+class TrackedShot:
     """What was answered about one frame of a film when it arrived."""
 
     shot: Shot
@@ -113,7 +114,7 @@ def play(
     reference: KnownReference,
     options: StreamOptions,
     on_match: Callable[[Shot, Answer], object] = lambda shot, answer: None,
-) -> Iterator[Followed]:
+) -> Iterator[TrackedShot]:
     """Play a film to a stream; `on_match` receives the answers of its full matches.
 
     The answer of a full match arrives MATCH_SECONDS later, when the camera has moved on.
@@ -124,8 +125,8 @@ def play(
     for shot in shots:
         clock.now = shot.stamp
         matches.advance_to(shot.stamp)
-        frame = Frame(shot.image, shot.stamp, (reference,), options, tag=shot)
-        yield Followed(shot, stream.follow(frame))
+        frame = Frame(shot.image, shot.stamp, (reference,), options=options, tag=shot)
+        yield TrackedShot(shot, stream.follow(frame))
         if stream.wants_match:
             matches.put(frame)
 

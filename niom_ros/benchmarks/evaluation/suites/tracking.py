@@ -21,10 +21,10 @@ from niom_ros.benchmarks.evaluation.suites.films import (
     covered_film,
     cut_film,
     cut_out,
-    Followed,
     picture_film,
     play,
     Shot,
+    TrackedShot,
     video_film,
     Visibility,
 )
@@ -208,11 +208,11 @@ class TrackingBenchmark(Benchmark):
         player = FilmPlayer(reference, method, runner, case.name)
         notes = Notes(reference)
         comparison = Timer(COMPARED_SECONDS[case.group])
-        for followed in player.play(self.film(case)):
-            shot, found = followed.shot, followed.found
+        for tracked in player.play(self.film(case)):
+            shot, found = tracked.shot, tracked.found
             # In a video even without a track: only a full match shows whether it was lost.
             if not (found or case.group in VIDEOS) or not comparison.due(shot.stamp):
-                notes.add(followed, shot.truth)
+                notes.add(tracked, shot.truth)
                 continue
             full = player.full_match(shot)
             truth, judged = shot.truth, full
@@ -221,9 +221,9 @@ class TrackingBenchmark(Benchmark):
                 known = found and full is not None
                 copy = player.full_match(grained(shot, self.seed), 'with noise') if known else None
                 truth, judged = full, copy
-            notes.add(followed, truth)
+            notes.add(tracked, truth)
             if found:
-                notes.compare(followed, full, judged, truth)
+                notes.compare(tracked, full, judged, truth)
         return notes.record()
 
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
@@ -265,11 +265,11 @@ class TrackingBenchmark(Benchmark):
         player = FilmPlayer(reference, method, runner, case.name)
         moments: list[Moment] = []
         comparison = Timer(COMPARED_SECONDS[case.group])
-        for followed in player.play(self.film(case)):
-            shot, truth = followed.shot, followed.shot.truth
+        for tracked in player.play(self.film(case)):
+            shot, truth = tracked.shot, tracked.shot.truth
             if case.group in VIDEOS and comparison.due(shot.stamp):
                 truth = player.full_match(shot)
-            moments.append(moment_of(followed, truth, reference))
+            moments.append(moment_of(tracked, truth, reference))
         full_errors = {
             number: error_of(view, moments[number].truth, reference)
             for number, view in player.views.items()
@@ -309,7 +309,7 @@ class FilmPlayer:
         self._named = KnownReference(prepared, revision=1)
         self.views: dict[int, np.ndarray | None] = {}  # of full matches in the stream, by frame
 
-    def play(self, shots: Iterable[Shot]) -> Iterator[Followed]:
+    def play(self, shots: Iterable[Shot]) -> Iterator[TrackedShot]:
         """Track the reference through a film as the node does."""
 
         def on_match(shot: Shot, answer: Answer) -> None:
@@ -343,10 +343,10 @@ class Notes:
         self._back_at: float | None = None
         self._relocked: float | None = None
 
-    def add(self, followed: Followed, truth: np.ndarray | None) -> None:
+    def add(self, tracked: TrackedShot, truth: np.ndarray | None) -> None:
         """Record what tracking answered about a frame."""
-        shot, found = followed.shot, followed.found
-        error = error_of(followed.view, truth, self._reference)
+        shot, found = tracked.shot, tracked.found
+        error = error_of(tracked.view, truth, self._reference)
         right = error is not None and error < FILMS.wrong_pixels
         if found and (error is not None or shot.visibility is Visibility.NOTHING):
             self._judged += 1
@@ -374,13 +374,13 @@ class Notes:
 
     def compare(
         self,
-        followed: Followed,
+        tracked: TrackedShot,
         full: np.ndarray | None,
         judged: np.ndarray | None,
         truth: np.ndarray | None,
     ) -> None:
         """Record whether a full match finds it too, and the errors of both if they are known."""
-        tracked_error = error_of(followed.view, truth, self._reference)
+        tracked_error = error_of(tracked.view, truth, self._reference)
         full_error = error_of(judged, truth, self._reference)
         self._unconfirmed += full is None
         self._confirmed += full is not None
@@ -418,9 +418,9 @@ def grained(shot: Shot, seed: int) -> Shot:
     return replace(shot, image=(shot.image + noise).clip(0, 255).astype(np.uint8))
 
 
-def moment_of(followed: Followed, truth: np.ndarray | None, reference: Picture) -> Moment:
+def moment_of(tracked: TrackedShot, truth: np.ndarray | None, reference: Picture) -> Moment:
     """Return what a picture of the film needs to know about a frame."""
-    shot, view = followed.shot, followed.view
+    shot, view = tracked.shot, tracked.view
     error = error_of(view, truth, reference)
     nothing = shot.visibility is Visibility.NOTHING
     wrong = view is not None and (nothing or (error is not None and error >= FILMS.wrong_pixels))
