@@ -48,6 +48,8 @@ MAIN_METRICS = {
     'tmc': (
         'paired_pck_05',
         'paired_pck_10',
+        'blind_paired_pck_10',
+        'moved_paired_pck_10',
         'paired_recall_10',
         'rmse',
         'pck_05',
@@ -144,6 +146,20 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         r'paired_pck_(\d\d)',
         'paired PCK {0}',
         'share of points that end within {0} of the size from their true place',
+        MORE,
+    ),
+    (
+        r'blind_paired_pck_(\d\d)',
+        'paired PCK {0}, points stay',
+        'what the same points would reach if they just stayed at the same place of the picture: '
+        'compare paired PCK {0} with it',
+        NEITHER,
+    ),
+    (
+        r'moved_paired_pck_(\d\d)',
+        'paired PCK {0}, moved',
+        'share of points that end within {0} of the size from their true place, if the last '
+        'picture is so much smaller and shifted that none does by staying where it is',
         MORE,
     ),
     (
