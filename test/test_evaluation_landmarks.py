@@ -168,6 +168,16 @@ def test_each_object_is_sought_in_each_other_picture(tmp_path):
     assert {case.group for case in cases} == {'dlib_faces'}
 
 
+def test_a_pair_tells_both_of_its_pictures_and_a_set_of_two_is_one_place(tmp_path):
+    write_faces(tmp_path, a=[FIRST], b=SECOND)
+    faces = 'keypoints/dlib_faces'
+    assert {case.places for case in LandmarksBenchmark(tmp_path, 0).cases()} == {(faces, faces)}
+    write_faces(tmp_path, a=[FIRST], b=SECOND, c=[FIRST])
+    cases = LandmarksBenchmark(tmp_path, 0).cases()
+    assert cases[0].places == (f'{faces}/a.png', f'{faces}/b.png')
+    assert cases[-1].places == (f'{faces}/c.png', f'{faces}/b.png')
+
+
 def test_points_of_faces_are_read(cups):
     _, case = cups
     assert case.reference.box == FIRST
@@ -382,7 +392,7 @@ def test_every_set_counts_the_same():
     def record(group, pck, chance, accepted=False):
         names = ('pck_05', 'local_pck_05', 'local_pck_10', 'chance_pck_05', 'box_pck_05')
         scores = {'pck_10': pck, 'chance_pck_10': chance, 'box_pck_10': 0.3, 'accepted': accepted}
-        scores |= {'points': 10, 'claimed': 4, 'claimed_right': 3, 'unit': group}
+        scores |= {'points': 10, 'claimed': 4, 'claimed_right': 3, 'places': [group]}
         return {'group': group, **dict.fromkeys(names, 0.5), **scores}
 
     records = [

@@ -15,11 +15,11 @@ from scipy.io.matlab import MatReadError
 
 from niom_ros.benchmarks.evaluation.answers import kind_signs_of
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
+from niom_ros.benchmarks.evaluation.halves import halves
 from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import share_within
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.abstain import halves
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
@@ -77,6 +77,12 @@ class LandmarksCase(Case):
     reference: Instance
     part: Box  # of the reference's picture
     targets: tuple[Instance, ...]  # all in the same picture
+    between: tuple[str, str]  # the pictures of both, or their set if it has no others
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return both pictures: pairs of different units may share one of them."""
+        return self.between
 
 
 class LandmarksBenchmark(Benchmark):
@@ -128,6 +134,7 @@ class LandmarksBenchmark(Benchmark):
                             reference=reference,
                             part=part,
                             targets=targets,
+                            between=place_names(folder.relative_to(self.data), names, len(sizes)),
                         )
 
     def _sets(self) -> Iterator[tuple[Path, list[Instance]]]:
@@ -214,6 +221,15 @@ class LandmarksBenchmark(Benchmark):
         for end in whole(ends):
             draw_dot(panel.pixels, end, SKY, panel.text_size)
         return stacked([above, canvas, legend(canvas.shape[1], entries(panel.text_size))])
+
+
+def place_names(folder: Path, names: Sequence[str], pictures: int) -> tuple[str, str]:
+    """Return the names of two places, in a set of so many pictures.
+
+    The only two pictures of a set are one place, or half of such sets would be in neither half.
+    """
+    first, second = (folder / name if pictures > 2 else folder for name in names)
+    return first.as_posix(), second.as_posix()
 
 
 def claims(records: Sequence[Record]) -> dict[str, float]:
