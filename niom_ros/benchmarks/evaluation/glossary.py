@@ -72,6 +72,8 @@ MAIN_METRICS = {
         'known_area_pck_10',
         'box_pck_10',
         'gain_over_box',
+        'published_pck_10',
+        'published',
         'claimed_right',
         'claimed',
         'chance_pck_05',
@@ -170,6 +172,26 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         MORE,
     ),
     (
+        r'published_pck_(\d\d)',
+        'published PCK {0}',
+        'share of landmarks within {0} of the size from their true place, if those of answers '
+        'that are refused count as misses',
+        MORE,
+    ),
+    (
+        r'pck_(\d\d)_if_published',
+        'PCK {0}, of published',
+        'share of landmarks within {0} of the size from their true place, in the answers that '
+        'are not refused',
+        MORE,
+    ),
+    (
+        r'published',
+        'published',
+        'share of pairs whose answer is not refused, so that a node publishes its landmarks',
+        MORE,
+    ),
+    (
         r'known_area_pck_(\d\d)',
         'PCK {0}, area given',
         'the same, if the area that shows the object is given',
@@ -204,7 +226,8 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'pck_(\d\d)',
         'PCK {0}',
-        'share of points within {0} of the size from where they belong',
+        'share of points within {0} of the size from where they belong, also in answers that are '
+        'refused',
         MORE,
     ),
     (
