@@ -223,6 +223,50 @@ def test_a_mask_that_leaves_no_point_of_the_grid_is_answered(matcher):
     assert heatmap_picture(answer, View()) is not None
 
 
+def beside_noise(ignored, seed):
+    """Return the clock with noise where it is ignored."""
+    image = picture('clock').copy()
+    noise = np.random.default_rng(seed).integers(0, 256, image.shape, np.uint8)
+    image[ignored] = noise[ignored]
+    return image
+
+
+@pytest.mark.parametrize('given', ['mask', 'region', 'both'])
+def test_what_is_masked_changes_nothing(matcher, given):
+    height, width = picture('clock').shape[:2]
+    rows, columns = np.mgrid[:height, :width]
+    region, disc = Box(50, 45, 220, 230), (columns - 160) ** 2 + (rows - 160) ** 2 < 115**2
+    inside = np.zeros((height, width), bool)
+    region.part_of(inside)[:] = True
+    used = {'mask': disc, 'region': inside, 'both': disc & inside}[given]
+    limits = {
+        **({} if given == 'region' else {'mask': disc}),
+        **({} if given == 'mask' else {'region': region}),
+    }
+    one, other = (
+        matcher.match(
+            matcher.prepare(
+                Reference(
+                    beside_noise(~used, seed),
+                    'clock',
+                    drawing=False,
+                    wanted='same_kind',
+                    landmarks=LANDMARKS,
+                    **limits,
+                )
+            ),
+            wall(),
+        )
+        for seed in (1, 2)
+    )
+    assert one.status is Status.ALIKE
+    assert one.alike.signs == other.alike.signs
+    assert one.alike.box == other.alike.box and one.confidence == other.confidence
+    assert np.array_equal(one.alike.landmarks.places, other.alike.landmarks.places)
+    assert np.array_equal(one.correspondences.image_points, other.correspondences.image_points)
+    assert np.array_equal(one.correspondences.scores, other.correspondences.scores)
+
+
 def test_of_a_scene_the_marked_object_is_the_reference(matcher):
     (left, top), side = CLOCK_PLACE, CLOCK_SIDE
     clock = MarkedObject('clock', Area(left, top, left + side, top + side))
