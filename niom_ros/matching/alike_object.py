@@ -16,6 +16,8 @@ from niom_ros.semantics.heat_maps import Area
 
 RIGHT = 0.1  # of the object's size: a point that is nearer to its true place is right
 CERTAIN = 0.5  # confidence from which a point counts as an inlier
+MIN_CERTAIN = 4  # such points, for ALIKE
+MIN_CONFIDENCE = 0.5  # that it is of the kind, for ALIKE
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,14 @@ import numpy as np
 
 from niom_ros.core.settings import Options, Sought, WeightingKind
 from niom_ros.matching.alike_confidence import alike_confidence, guide_points
-from niom_ros.matching.alike_object import AlikeObject, CERTAIN, fit_warp, GuidePoints
+from niom_ros.matching.alike_object import (
+    AlikeObject,
+    CERTAIN,
+    fit_warp,
+    GuidePoints,
+    MIN_CERTAIN,
+    MIN_CONFIDENCE,
+)
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import MIN_SIDE
 from niom_ros.matching.found_parts import found_parts, prepared_parts
@@ -29,8 +36,8 @@ class AlikeParameters:
     """Which points are reported, and what is claimed."""
 
     columns: int = 12  # of a grid over the reference, and rows
-    min_certain: int = 4  # points, for ALIKE
-    min_confidence: float = 0.5  # of the kind, for ALIKE
+    min_certain: int = MIN_CERTAIN  # points, for ALIKE
+    min_confidence: float = MIN_CONFIDENCE  # of the kind, for ALIKE
     margin: float = 0.2  # around marked objects, of their longer side
 
 
