@@ -373,13 +373,16 @@ def test_of_several_references_the_very_object_wins(matcher, clock):
     assert dict(answer.tried)['clock'] > dict(answer.tried)['cup']
 
 
-def test_weights_that_did_not_help_are_mentioned(matcher):
-    cup = matcher.prepare(Reference(example_photo('coffee'), 'cup', label='cup'))
-    image = wall()
-    image[100:400, 300:600] = example_photo('coffee')[50:350, 150:450, ::-1]
-    match = matcher.match(cup, image, Options(wanted='same_object'))
-    if not match.found and match.weighting == 'none':
-        assert 'points agree with sew weights' in match.reference_weights.description
+def test_what_was_tried_before_is_told_of_an_alike_object(matcher):
+    label = matcher.prepare(Reference(picture('clock'), 'clock', label='clock', drawing=False))
+    match = matcher.match(label, wall())
+    assert match.status is Status.ALIKE and match.weighting == 'none'
+    assert match.reference_weights.description.startswith('none: ')
+    assert match.image_weights.description.startswith('none: ')
+    assert 'not weighted' not in match.image_weights.description
+    assert match.scene.source_is_known
+    alone = matcher.match(label, wall(), Options(wanted='same_kind'))
+    assert alone.image_weights.description == 'none'
 
 
 def test_confidences_are_numbers(found):

@@ -130,8 +130,7 @@ class Matcher:
                 return earlier
             replaces = strategy.replaces(earlier, later)
         if replaces:
-            keypoints = max(earlier.image_keypoints, later.image_keypoints)
-            result = replace(later, approach=search.approach, image_keypoints=keypoints)
+            result = replace(later, approach=search.approach).instead_of(earlier)
         else:
             result = earlier.with_findings_of(later)
         return replace(result, by_keypoints=earlier.by_keypoints and strategy.by_keypoints)
