@@ -114,10 +114,12 @@ def test_an_object_is_turned_back_to_the_received_image(degrees):
         box=Area(5, 0, 40, 30),
         landmarks=GuidePoints(places, np.ones(2), np.ones(2)),
         warp=Warp(SMALLER, 3.0),
+        size=30.0,
     )
     match = Match(Verdict(Status.ALIKE, '', np.ones(0, bool), confidence=0.9), alike=alike)
     turned = rotation.received(match).alike
     assert turned.landmarks.places == pytest.approx(warp_points(back, places))
+    assert turned.size == 30
     assert turned.warp.matrix == pytest.approx(back @ SMALLER)
     corners = np.array([[turned.box.left, turned.box.top], [turned.box.right, turned.box.bottom]])
     upright = warp_points(np.linalg.inv(back), corners)
@@ -126,7 +128,7 @@ def test_an_object_is_turned_back_to_the_received_image(degrees):
 
 
 def test_an_object_without_landmarks_and_warp_can_be_turned():
-    alike = AlikeObject(0.9, Area(0, 0, 9, 9), GuidePoints.none())
+    alike = AlikeObject(0.9, Area(0, 0, 9, 9), GuidePoints.none(), size=9.0)
     turned = moved(alike, Rotation(90, 640, 480).upright_to_received)
     assert turned.warp is None and len(turned.landmarks.places) == 0
 
@@ -159,6 +161,9 @@ def test_its_box_and_its_warp_are_around_it(found):
     assert (box.left + box.right) / 2 == pytest.approx(middle[0], abs=30)
     assert (box.top + box.bottom) / 2 == pytest.approx(middle[1], abs=30)
     assert 180 < box.width < 360
+    # One size: a point is as likely to be within a tenth of it as its confidence says.
+    assert alike.size == alike.parts.object_size
+    assert 0.7 * CLOCK_SIDE < alike.size < 1.3 * CLOCK_SIDE
     assert warp_points(alike.warp.matrix, np.array([[160.0, 160.0]]))[0] == pytest.approx(
         middle, abs=15
     )

@@ -81,7 +81,7 @@ def alike_in(box, reference_points, image_points, marks, warp=STILL):
         reference_points[order].astype(np.float32), image_points[order].astype(np.float32), scores
     )
     guides = GuidePoints(marks, np.full(len(marks), 10.0), np.full(len(marks), 0.8))
-    alike = AlikeObject(SURE, box, guides, Warp(warp, 8.0))
+    alike = AlikeObject(SURE, box, guides, Warp(warp, 8.0), size=box.width)
     verdict = Verdict(Status.ALIKE, 'alike', near[order], confidence=SURE)
     return Match(verdict, points, alike=alike)
 
@@ -217,6 +217,7 @@ def test_a_larger_image_is_tracked_in_its_own_pixels():
     alike = replace(
         alike,
         box=Area(2 * box.left, 2 * box.top, 2 * box.right, 2 * box.bottom),
+        size=2 * alike.size,
         landmarks=replace(alike.landmarks, places=2 * alike.landmarks.places),
     )
     large = replace(match, correspondences=points, alike=alike)
@@ -396,6 +397,22 @@ def test_seen_from_closer_points_are_as_certain_but_in_more_pixels():
     assert moved.places[0] == pytest.approx([100, 100])
     assert moved.deviations == pytest.approx([16.0])
     assert moved.confidences == pytest.approx([0.7])
+    seen_before = AlikeObject(0.9, Area(0, 0, 130, 130), points, size=100.0)
+    motion = AlikeMotion(double, local, size=100.0, drift=0.0, slip=0.0)
+    assert motion.move(seen_before, 0.9, (640, 480)).size == pytest.approx(200)
+
+
+def test_a_wider_box_does_not_change_what_a_tenth_of_the_size_is():
+    match = clock_in()
+    for box in (match.alike.box, Area(300, 80, 579, 359)):
+        tracker = Tracker()
+        alike = replace(match.alike, box=box)
+        tracker.matched(as_alike(replace(match, alike=alike), seen(), 0.0))
+        tracked = tracker.follow(seen(seed=1), 10.0)
+        # Half a percent of 220 pixels in each of 10 seconds.
+        expected = np.full(len(MARKS), math.hypot(10, 11))
+        assert tracked.alike.landmarks.deviations == pytest.approx(expected, abs=0.3)
+        assert tracked.alike.size == pytest.approx(220, rel=0.01)
 
 
 # Local motion

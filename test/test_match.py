@@ -42,7 +42,7 @@ def weighted(agreeing, **fields):
 
 def alike(status=Status.ALIKE):
     """Return what looks most like the reference, claimed or not."""
-    there = AlikeObject(0.8, Area(0, 0, 9, 9), GuidePoints.none())
+    there = AlikeObject(0.8, Area(0, 0, 9, 9), GuidePoints.none(), size=9.0)
     return Match(Verdict(status, 'of its kind or not', np.ones(90, bool)), alike=there)
 
 

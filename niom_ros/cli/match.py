@@ -132,6 +132,7 @@ def alike_as_json(match: Match) -> dict[str, object] | None:
         return None
     return {
         'confidence': alike.confidence,
+        'size': alike.size,
         'box': [alike.box.left, alike.box.top, alike.box.right, alike.box.bottom],
         'warp': None if alike.warp is None else alike.warp.matrix.tolist(),
         'warp_deviation': None if alike.warp is None else alike.warp.deviation,

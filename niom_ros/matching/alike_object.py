@@ -4,7 +4,7 @@ Points of two objects that are only alike do not lie on a homography, so there i
 a rough fit, for overlays.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 import math
 
 import numpy as np
@@ -63,6 +63,7 @@ class AlikeObject:
     confidence: float  # that it is of that kind, 0 to 1
     box: Area
     landmarks: GuidePoints  # of the reference, in their order
+    size: float = field(kw_only=True)  # its longer side, without the margin that the box may have
     warp: Warp | None = None  # None: no plausible view explains the points
     signs: KindSigns | None = None  # None: unknown
     parts: PartField | None = None  # in the upright image; None: it was only tracked

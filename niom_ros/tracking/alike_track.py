@@ -54,7 +54,7 @@ class AlikeMatch:
     @property
     def size(self) -> float:
         """Return the size of the object in pixels of the image."""
-        return max(1.0, self.alike.box.width, self.alike.box.height)
+        return max(1.0, self.alike.size)
 
     def track(
         self, limits: Limits | None = None, parameters: TrackingParameters = TRACKING

@@ -81,6 +81,7 @@ class Alike:
                 confidence=alike_confidence(found),
                 box=found.area.within(image.whole.width, image.whole.height),
                 landmarks=landmarks_on(found.field, reference),
+                size=found.field.object_size,
                 signs=found.signs,
                 parts=found.field,
             )
@@ -91,7 +92,7 @@ class Alike:
             points.places[best_first].astype(np.float32),
             confidences,
         )
-        warp = fit_warp(correspondences, confidences, found.field.object_size)
+        warp = fit_warp(correspondences, confidences, alike.size)
         alike = replace(alike, warp=warp)
         verdict = judged(alike, confidences >= CERTAIN)
         return Match(verdict, correspondences, alike=alike, evidence=Evidence(verdict.inliers))
