@@ -24,6 +24,7 @@ from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Landmark, Reference
+from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.pictures.answers import heatmap_picture, View
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import MarkedObject
@@ -360,6 +361,34 @@ def test_a_plain_reference_will_do_if_any_object_of_its_kind_is_wanted(matcher):
         matcher.prepare(blurred, fewest_keypoints=100)
     plain = matcher.prepare(replace(blurred, wanted='same_kind'), fewest_keypoints=100)
     assert matcher.match(plain, wall()).status is Status.ALIKE
+
+
+@pytest.fixture
+def store_without_parts(tmp_path):
+    """Return a store that lacks a network of alike objects."""
+    whole = ModelStore()
+    for model in whole.models.values():
+        file = whole.folder / model.file
+        if file.is_file() and model.name != 'efficientnet-lite2':
+            (tmp_path / model.file).symlink_to(file)
+    return ModelStore(tmp_path)
+
+
+def test_networks_are_loaded_only_if_the_kind_may_be_wanted(store_without_parts):
+    matcher = Matcher(Settings(device='cpu', max_keypoints=256), store_without_parts)
+    strict = Options(wanted='same_object')
+    matcher.load_for(strict)
+    clock = matcher.prepare(Reference(picture('clock'), 'clock', drawing=False))
+    assert matcher.match(clock, picture('clock'), strict).found
+    # A reference that wants its kind tells when it is set, and the options when they are.
+    for wanted in ('same_kind', 'either'):
+        with pytest.raises(ModelMissing, match='niom models fetch efficientnet-lite2'):
+            matcher.prepare(Reference(picture('clock'), 'clock', wanted=wanted))
+        with pytest.raises(ModelMissing, match='niom models fetch efficientnet-lite2'):
+            matcher.load_for(Options(wanted=wanted))
+    matcher.load_for(Options(strategies=('points',)))
+    with pytest.raises(ModelMissing, match='efficientnet-lite2'):
+        matcher.match(clock, wall())
 
 
 @pytest.mark.parametrize('make', [Options, lambda **given: Reference(picture('clock'), **given)])

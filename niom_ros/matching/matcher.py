@@ -7,7 +7,7 @@ import numpy as np
 
 from niom_ros.core.field_types import check_type
 from niom_ros.core.plugins import FAILED, STRATEGIES
-from niom_ros.core.settings import Limits, Options, Settings, SettingsError
+from niom_ros.core.settings import Limits, Options, Settings, SettingsError, Wanted
 from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, mark_weights_unneeded, Match, NOT_TRIED
@@ -17,7 +17,7 @@ from niom_ros.matching.prepared_reference import check_prepared, PreparedReferen
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.registry import load_strategies
-from niom_ros.matching.strategies.strategy import Search, Strategy
+from niom_ros.matching.strategies.strategy import LoadsLater, Search, Strategy
 from niom_ros.models.store import ModelStore
 
 
@@ -43,7 +43,19 @@ class Matcher:
         Do this once; the result can be matched with any number of images.
         """
         given = reference if isinstance(reference, Reference) else Reference(reference)
+        if given.wanted is not None:
+            self.load_for(Options(wanted=given.wanted))
         return prepare(self.perception, given, fewest_keypoints)
+
+    def load_for(self, options: Options) -> None:
+        """Load all networks that these options need, so that errors show now.
+
+        Otherwise some are loaded by the first match that needs them.
+        """
+        for name, strategy in self._strategies_for(options.wanted, options):
+            if isinstance(strategy, LoadsLater):
+                with STRATEGIES.blaming(name):
+                    strategy.load_networks()
 
     def analyse(self, image: np.ndarray, max_keypoints: int | None = None) -> ImageAnalysis:
         """Return an RGB image as the networks see it; everything is computed when needed."""
@@ -112,14 +124,20 @@ class Matcher:
         """Return how to look for a reference; each is tried if those before it failed."""
         planned = []
         wanted = reference.given.wanted or options.wanted
-        for name, strategy in self._strategies.items():
-            if wanted not in ('either', strategy.seeks):
-                continue
-            if options.strategies is None or name in options.strategies:
-                with STRATEGIES.blaming(name, FAILED):
-                    kinds = strategy.weightings(reference, options)
-                planned += [Approach(name, kind) for kind in kinds]
+        for name, strategy in self._strategies_for(wanted, options):
+            with STRATEGIES.blaming(name, FAILED):
+                kinds = strategy.weightings(reference, options)
+            planned += [Approach(name, kind) for kind in kinds]
         return sorted(planned, key=lambda approach: not prior or approach != prior.approach)
+
+    def _strategies_for(self, wanted: Wanted, options: Options) -> list[tuple[str, Strategy]]:
+        """Return the strategies that look for what is wanted, in their order, with their names."""
+        return [
+            (name, strategy)
+            for name, strategy in self._strategies.items()
+            if wanted in ('either', strategy.seeks)
+            and (options.strategies is None or name in options.strategies)
+        ]
 
     def _try(self, search: Search) -> Match:
         """Run a strategy, and return its match or the earlier one, as the strategy decides."""

@@ -90,6 +90,7 @@ def replay(job: Replay) -> 'ReplaySummary':
         topic = bag.image_topic(job.topic)
         info_topic = bag.camera_info_topic(job.camera_info_topic, topic)
         matcher = Matcher(job.settings)
+        matcher.load_for(job.options.matching)
         replayer = Replayer(job, matcher, prepared(given, matcher, job.options))
         summary = ReplaySummary()
         frames = results(job, bag, topic, info_topic, replayer)

@@ -25,6 +25,7 @@ from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
 from niom_ros.models.table import models_named
+from niom_ros.semantics.correspondence.features import PartFeatures
 from niom_ros.semantics.correspondence.field import PartField, parts_in
 from niom_ros.semantics.heat_maps import Area
 
@@ -56,8 +57,16 @@ class Alike:
     by_keypoints: ClassVar[bool] = False
 
     def __init__(self, perception: Perception) -> None:
-        """Load the networks."""
-        self._features = perception.load_part_features()
+        """Use the networks of a perception; they are loaded when they are needed."""
+        self._perception = perception
+
+    def load_networks(self) -> None:
+        """Load the networks, unless they are loaded already."""
+        self._perception.load_part_features()
+
+    @property
+    def _features(self) -> PartFeatures:
+        return self._perception.load_part_features()
 
     def weightings(
         self, reference: PreparedReference, options: Options

@@ -65,6 +65,14 @@ class Strategy(Protocol):
         """
 
 
+@runtime_checkable
+class LoadsLater(Protocol):
+    """A strategy with networks that are loaded when something is looked for that needs them."""
+
+    def load_networks(self) -> None:
+        """Load the networks, unless they are loaded already."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StrategyPlugin(Plugin[Strategy]):
     """Loads a strategy, from the networks and a model store with its models."""
