@@ -69,7 +69,8 @@ class Match:
     _: KW_ONLY
     image_keypoints: int = 0
     stage_seconds: dict[str, float] = field(default_factory=dict)
-    by_keypoints: bool = True  # whether the time it took depends on the number of keypoints
+    by_keypoints: bool = True  # whether the time it took depends on the number of keypoints,
+    fixed_seconds: float = 0.0  # except for this part of it
     scene: Scene = field(default_factory=Scene)  # objects of the image, if they were needed
     paired: PairedObjects = field(default_factory=PairedObjects)
     weighting: WeightingKind = 'none'  # applied; also 'none' if there was nothing to weight by

@@ -1,7 +1,8 @@
 """From a reference and an image to a match: strategies are tried until one succeeds."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+import time
 
 import numpy as np
 
@@ -19,6 +20,21 @@ from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.registry import load_strategies
 from niom_ros.matching.strategies.strategy import LoadsLater, Search, Strategy
 from niom_ros.models.store import ModelStore
+
+
+@dataclass
+class Spent:
+    """On what a full match has spent its time."""
+
+    on_keypoints: bool = False  # whether on any strategy whose time depends on their number
+    on_others: float = 0.0  # seconds
+
+    def add(self, strategy: Strategy, seconds: float) -> None:
+        """Add the time of a strategy."""
+        if strategy.by_keypoints:
+            self.on_keypoints = True
+        else:
+            self.on_others += seconds
 
 
 class Matcher:
@@ -87,6 +103,7 @@ class Matcher:
             image.carry_over(prior.scene)
         plans = [self.approaches(reference, options, prior) for reference in references]
         matches = [NOT_TRIED] * len(references)
+        spent = Spent()
         for turn in range(max(map(len, plans), default=0)):
             if any(match.found for match in matches):
                 if any(approach.weighting != 'none' for plan in plans for approach in plan[turn:]):
@@ -102,16 +119,22 @@ class Matcher:
                         prior=prior if prior and prior.reference is reference else None,
                         earlier=earlier,
                         only_reference=len(references) == 1,
-                    )
+                    ),
+                    spent,
                 )
                 if turn < len(plan)
                 else earlier
                 for reference, plan, earlier in zip(references, plans, matches, strict=True)
             ]
         seconds = image.times.seconds()
-        by_keypoints = all(match.by_keypoints for match in matches)
         return [
-            replace(match, stage_seconds=seconds, by_keypoints=by_keypoints) for match in matches
+            replace(
+                match,
+                stage_seconds=seconds,
+                by_keypoints=spent.on_keypoints,
+                fixed_seconds=spent.on_others,
+            )
+            for match in matches
         ]
 
     def strategy(self, name: str) -> Strategy:
@@ -139,16 +162,16 @@ class Matcher:
             and (options.strategies is None or name in options.strategies)
         ]
 
-    def _try(self, search: Search) -> Match:
+    def _try(self, search: Search, spent: 'Spent') -> Match:
         """Run a strategy, and return its match or the earlier one, as the strategy decides."""
         strategy, earlier = self._strategies[search.approach.strategy], search.earlier
         with STRATEGIES.blaming(search.approach.strategy, FAILED):
+            begun = time.perf_counter()
             later = strategy.find(search)
+            spent.add(strategy, time.perf_counter() - begun)
             if later is None:
                 return earlier
             replaces = strategy.replaces(earlier, later)
         if replaces:
-            result = replace(later, approach=search.approach).instead_of(earlier)
-        else:
-            result = earlier.with_findings_of(later)
-        return replace(result, by_keypoints=earlier.by_keypoints and strategy.by_keypoints)
+            return replace(later, approach=search.approach).instead_of(earlier)
+        return earlier.with_findings_of(later)

@@ -370,8 +370,10 @@ class Stream:
             return self._fault(error)
         finally:
             self._match_due = math.inf
-        if answer.upright.by_keypoints:
-            self._budget.took(self._clock() - waiting.begun, options.max_latency)
+        match = answer.upright
+        if match.by_keypoints:
+            taken = self._clock() - waiting.begun - match.fixed_seconds
+            self._budget.took(max(0.0, taken), options.max_latency)
         with self._lock:
             if waiting.start == self._starts:
                 self._recollection.note(answer, frame.stamp)
