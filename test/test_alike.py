@@ -218,6 +218,19 @@ def test_a_landmark_outside_of_the_region_is_placed_beside_it_without_confidence
     assert math.dist((outer.x, outer.y), truth[1]) < 60
 
 
+def test_a_landmark_that_is_masked_has_no_confidence_beside_one_that_is_not(matcher):
+    height, width = picture('clock').shape[:2]
+    rows, columns = np.mgrid[:height, :width]
+    mask = (((columns - 160) ** 2 + (rows - 160) ** 2 < 115**2) * 255).astype(np.uint8)
+    # The second one is in a corner of the box around the mask.
+    reference = with_landmarks(matcher, [(160.0, 160.0), (50.0, 50.0)], mask=mask)
+    answer = Stream(matcher, reference).answer(wall())
+    assert answer.status is Status.ALIKE
+    inner, outer = answer.landmarks
+    assert inner.confidence > 0.5 and outer.confidence == 0
+    assert outer.deviation >= answer.match.alike.size / 2 > inner.deviation
+
+
 def test_a_mask_that_leaves_no_point_of_the_grid_is_answered(matcher):
     mask = np.zeros(picture('clock').shape[:2], np.uint8)
     mask[100:102] = 255

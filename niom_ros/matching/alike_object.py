@@ -47,6 +47,14 @@ class GuidePoints:
         """Return an empty set."""
         return cls(np.empty((0, 2)), np.empty(0), np.empty(0))
 
+    def only_where(self, known: np.ndarray, size: float) -> 'GuidePoints':
+        """Return the points; those of which nothing is known may be anywhere on the object."""
+        return GuidePoints(
+            self.places,
+            np.where(known, self.deviations, np.maximum(self.deviations, size / 2)),
+            np.where(known, self.confidences, 0.0),
+        )
+
 
 @dataclass(frozen=True)
 class Warp:

@@ -133,11 +133,13 @@ def judged(alike: AlikeObject, certain: np.ndarray) -> Verdict:
 
 
 def landmarks_on(field: PartField, reference: PreparedReference) -> GuidePoints:
-    """Return where the landmarks of a reference are."""
-    landmarks = reference.given.landmarks
+    """Return where the landmarks of a reference are; what is masked has no confidence."""
+    landmarks, mask = reference.given.landmarks, reference.given.counting_mask()
     if not landmarks:
         return GuidePoints.none()
-    return guide_points(field, np.array([[mark.x, mark.y] for mark in landmarks]))
+    points = np.array([[mark.x, mark.y] for mark in landmarks])
+    guides = guide_points(field, points)
+    return guides if mask is None else guides.only_where(is_used(mask, points), field.object_size)
 
 
 def area_of(reference: PreparedReference) -> Area:
@@ -164,8 +166,13 @@ def grid_over(reference: PreparedReference, area: Area) -> np.ndarray:
     points = np.column_stack([columns.ravel(), rows.ravel()])
     if mask is None:
         return points
+    return points[is_used(mask, points)]
+
+
+def is_used(mask: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return which points (N x 2) lie where a mask is not 0."""
     inside = np.clip(points.round().astype(int), 0, np.array(mask.shape[::-1]) - 1)
-    return points[mask[inside[:, 1], inside[:, 0]] != 0]
+    return np.asarray(mask[inside[:, 1], inside[:, 0]] != 0)
 
 
 PLUGIN = StrategyPlugin(
