@@ -24,6 +24,7 @@ from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Landmark, Reference
+from niom_ros.models.store import ModelMissing, ModelStore
 from niom_ros.pictures.answers import heatmap_picture, View
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import MarkedObject
@@ -114,10 +115,12 @@ def test_an_object_is_turned_back_to_the_received_image(degrees):
         box=Area(5, 0, 40, 30),
         landmarks=GuidePoints(places, np.ones(2), np.ones(2)),
         warp=Warp(SMALLER, 3.0),
+        size=30.0,
     )
     match = Match(Verdict(Status.ALIKE, '', np.ones(0, bool), confidence=0.9), alike=alike)
     turned = rotation.received(match).alike
     assert turned.landmarks.places == pytest.approx(warp_points(back, places))
+    assert turned.size == 30
     assert turned.warp.matrix == pytest.approx(back @ SMALLER)
     corners = np.array([[turned.box.left, turned.box.top], [turned.box.right, turned.box.bottom]])
     upright = warp_points(np.linalg.inv(back), corners)
@@ -126,7 +129,7 @@ def test_an_object_is_turned_back_to_the_received_image(degrees):
 
 
 def test_an_object_without_landmarks_and_warp_can_be_turned():
-    alike = AlikeObject(0.9, Area(0, 0, 9, 9), GuidePoints.none())
+    alike = AlikeObject(0.9, Area(0, 0, 9, 9), GuidePoints.none(), size=9.0)
     turned = moved(alike, Rotation(90, 640, 480).upright_to_received)
     assert turned.warp is None and len(turned.landmarks.places) == 0
 
@@ -159,6 +162,9 @@ def test_its_box_and_its_warp_are_around_it(found):
     assert (box.left + box.right) / 2 == pytest.approx(middle[0], abs=30)
     assert (box.top + box.bottom) / 2 == pytest.approx(middle[1], abs=30)
     assert 180 < box.width < 360
+    # One size: a point is as likely to be within a tenth of it as its confidence says.
+    assert alike.size == alike.parts.object_size
+    assert 0.7 * CLOCK_SIDE < alike.size < 1.3 * CLOCK_SIDE
     assert warp_points(alike.warp.matrix, np.array([[160.0, 160.0]]))[0] == pytest.approx(
         middle, abs=15
     )
@@ -212,6 +218,19 @@ def test_a_landmark_outside_of_the_region_is_placed_beside_it_without_confidence
     assert math.dist((outer.x, outer.y), truth[1]) < 60
 
 
+def test_a_landmark_that_is_masked_has_no_confidence_beside_one_that_is_not(matcher):
+    height, width = picture('clock').shape[:2]
+    rows, columns = np.mgrid[:height, :width]
+    mask = (((columns - 160) ** 2 + (rows - 160) ** 2 < 115**2) * 255).astype(np.uint8)
+    # The second one is in a corner of the box around the mask.
+    reference = with_landmarks(matcher, [(160.0, 160.0), (50.0, 50.0)], mask=mask)
+    answer = Stream(matcher, reference).answer(wall())
+    assert answer.status is Status.ALIKE
+    inner, outer = answer.landmarks
+    assert inner.confidence > 0.5 and outer.confidence == 0
+    assert outer.deviation >= answer.match.alike.size / 2 > inner.deviation
+
+
 def test_a_mask_that_leaves_no_point_of_the_grid_is_answered(matcher):
     mask = np.zeros(picture('clock').shape[:2], np.uint8)
     mask[100:102] = 255
@@ -221,6 +240,50 @@ def test_a_mask_that_leaves_no_point_of_the_grid_is_answered(matcher):
     answer = Stream(matcher, prepared).answer(wall())
     assert answer.match.alike is not None and len(answer.match.correspondences) < 30
     assert heatmap_picture(answer, View()) is not None
+
+
+def beside_noise(ignored, seed):
+    """Return the clock with noise where it is ignored."""
+    image = picture('clock').copy()
+    noise = np.random.default_rng(seed).integers(0, 256, image.shape, np.uint8)
+    image[ignored] = noise[ignored]
+    return image
+
+
+@pytest.mark.parametrize('given', ['mask', 'region', 'both'])
+def test_what_is_masked_changes_nothing(matcher, given):
+    height, width = picture('clock').shape[:2]
+    rows, columns = np.mgrid[:height, :width]
+    region, disc = Box(50, 45, 220, 230), (columns - 160) ** 2 + (rows - 160) ** 2 < 115**2
+    inside = np.zeros((height, width), bool)
+    region.part_of(inside)[:] = True
+    used = {'mask': disc, 'region': inside, 'both': disc & inside}[given]
+    limits = {
+        **({} if given == 'region' else {'mask': disc}),
+        **({} if given == 'mask' else {'region': region}),
+    }
+    one, other = (
+        matcher.match(
+            matcher.prepare(
+                Reference(
+                    beside_noise(~used, seed),
+                    'clock',
+                    drawing=False,
+                    wanted='same_kind',
+                    landmarks=LANDMARKS,
+                    **limits,
+                )
+            ),
+            wall(),
+        )
+        for seed in (1, 2)
+    )
+    assert one.status is Status.ALIKE
+    assert one.alike.signs == other.alike.signs
+    assert one.alike.box == other.alike.box and one.confidence == other.confidence
+    assert np.array_equal(one.alike.landmarks.places, other.alike.landmarks.places)
+    assert np.array_equal(one.correspondences.image_points, other.correspondences.image_points)
+    assert np.array_equal(one.correspondences.scores, other.correspondences.scores)
 
 
 def test_of_a_scene_the_marked_object_is_the_reference(matcher):
@@ -313,6 +376,34 @@ def test_a_plain_reference_will_do_if_any_object_of_its_kind_is_wanted(matcher):
     assert matcher.match(plain, wall()).status is Status.ALIKE
 
 
+@pytest.fixture
+def store_without_parts(tmp_path):
+    """Return a store that lacks a network of alike objects."""
+    whole = ModelStore()
+    for model in whole.models.values():
+        file = whole.folder / model.file
+        if file.is_file() and model.name != 'efficientnet-lite2':
+            (tmp_path / model.file).symlink_to(file)
+    return ModelStore(tmp_path)
+
+
+def test_networks_are_loaded_only_if_the_kind_may_be_wanted(store_without_parts):
+    matcher = Matcher(Settings(device='cpu', max_keypoints=256), store_without_parts)
+    strict = Options(wanted='same_object')
+    matcher.load_for(strict)
+    clock = matcher.prepare(Reference(picture('clock'), 'clock', drawing=False))
+    assert matcher.match(clock, picture('clock'), strict).found
+    # A reference that wants its kind tells when it is set, and the options when they are.
+    for wanted in ('same_kind', 'either'):
+        with pytest.raises(ModelMissing, match='niom models fetch efficientnet-lite2'):
+            matcher.prepare(Reference(picture('clock'), 'clock', wanted=wanted))
+        with pytest.raises(ModelMissing, match='niom models fetch efficientnet-lite2'):
+            matcher.load_for(Options(wanted=wanted))
+    matcher.load_for(Options(strategies=('points',)))
+    with pytest.raises(ModelMissing, match='efficientnet-lite2'):
+        matcher.match(clock, wall())
+
+
 @pytest.mark.parametrize('make', [Options, lambda **given: Reference(picture('clock'), **given)])
 def test_anything_else_cannot_be_wanted(make):
     with pytest.raises(SettingsError, match='use one of same_object, same_kind, either'):
@@ -329,13 +420,16 @@ def test_of_several_references_the_very_object_wins(matcher, clock):
     assert dict(answer.tried)['clock'] > dict(answer.tried)['cup']
 
 
-def test_weights_that_did_not_help_are_mentioned(matcher):
-    cup = matcher.prepare(Reference(example_photo('coffee'), 'cup', label='cup'))
-    image = wall()
-    image[100:400, 300:600] = example_photo('coffee')[50:350, 150:450, ::-1]
-    match = matcher.match(cup, image, Options(wanted='same_object'))
-    if not match.found and match.weighting == 'none':
-        assert 'points agree with sew weights' in match.reference_weights.description
+def test_what_was_tried_before_is_told_of_an_alike_object(matcher):
+    label = matcher.prepare(Reference(picture('clock'), 'clock', label='clock', drawing=False))
+    match = matcher.match(label, wall())
+    assert match.status is Status.ALIKE and match.weighting == 'none'
+    assert match.reference_weights.description.startswith('none: ')
+    assert match.image_weights.description.startswith('none: ')
+    assert 'not weighted' not in match.image_weights.description
+    assert match.scene.source_is_known
+    alone = matcher.match(label, wall(), Options(wanted='same_kind'))
+    assert alone.image_weights.description == 'none'
 
 
 def test_confidences_are_numbers(found):

@@ -34,9 +34,10 @@ from niom_ros.simulation.virtual_scene import example_photo
 from niom_ros.stream.frame import Frame
 from niom_ros.stream.stream import Stream
 from niom_ros.tracking.alike_motion import affine_at, AlikeMotion
-from niom_ros.tracking.alike_track import AlikeMatch, AlikeTrackParameters
+from niom_ros.tracking.alike_track import AlikeMatch
+from niom_ros.tracking.frames import grey_frame
 from niom_ros.tracking.local_motion import LocalMotion
-from niom_ros.tracking.track import FullMatch
+from niom_ros.tracking.track import FullMatch, TrackingParameters
 from niom_ros.tracking.tracker import Tracker
 
 RATE = 30  # frames per second
@@ -45,7 +46,6 @@ MARKS = np.array(list(CLOCK_MARKS.values()))
 LANDMARKS = tuple(Landmark(name, x, y) for name, (x, y) in CLOCK_MARKS.items())
 AROUND_CLOCK = Area(329.5, 109.5, 549.5, 329.5)
 MIDDLE = np.array([440.0, 220.0])
-MAX_AGE = AlikeTrackParameters().max_age
 BLANK = np.full((480, 640, 3), 128, np.uint8)
 STILL = np.eye(3)
 
@@ -82,7 +82,7 @@ def alike_in(box, reference_points, image_points, marks, warp=STILL):
         reference_points[order].astype(np.float32), image_points[order].astype(np.float32), scores
     )
     guides = GuidePoints(marks, np.full(len(marks), 10.0), np.full(len(marks), 0.8))
-    alike = AlikeObject(SURE, box, guides, Warp(warp, 8.0))
+    alike = AlikeObject(SURE, box, guides, Warp(warp, 8.0), size=box.width)
     verdict = Verdict(Status.ALIKE, 'alike', near[order], confidence=SURE)
     return Match(verdict, points, alike=alike)
 
@@ -218,6 +218,7 @@ def test_a_larger_image_is_tracked_in_its_own_pixels():
     alike = replace(
         alike,
         box=Area(2 * box.left, 2 * box.top, 2 * box.right, 2 * box.bottom),
+        size=2 * alike.size,
         landmarks=replace(alike.landmarks, places=2 * alike.landmarks.places),
     )
     large = replace(match, correspondences=points, alike=alike)
@@ -231,17 +232,15 @@ def test_a_larger_image_is_tracked_in_its_own_pixels():
     assert np.linalg.norm(tracked.alike.landmarks.places - expected, axis=1).max() < 2
 
 
-def test_an_object_without_landmarks_points_and_warp_is_followed_by_its_box():
+def test_an_object_without_landmarks_and_warp_is_followed_by_its_box():
     match = clock_in()
-    alike = replace(match.alike, landmarks=GuidePoints.none(), warp=None)
-    verdict = replace(match.verdict, inliers=np.zeros(0, bool))
-    bare = replace(match, alike=alike, verdict=verdict, correspondences=Correspondences.none())
+    bare = replace(match, alike=replace(match.alike, landmarks=GuidePoints.none(), warp=None))
     tracker = Tracker()
     tracker.matched(as_alike(bare, seen(), 0.0))
     tracked = tracker.follow(seen(motion(right=20.0)), 0.1)
     assert tracked.alike.box.left == pytest.approx(AROUND_CLOCK.left + 20, abs=1)
     assert tracked.alike.warp is None and len(tracked.alike.landmarks.places) == 0
-    assert len(tracked.correspondences) == 0 and tracked.verdict.status is Status.ALIKE
+    assert tracked.verdict.status is Status.ALIKE
 
 
 class Relief:
@@ -320,9 +319,48 @@ def test_deviations_grow_and_confidences_fall_with_age():
 def test_points_that_become_improbable_are_no_longer_inliers():
     tracker = locked()
     soon = tracker.follow(seen(seed=1), 1.0)
-    late = tracker.follow(seen(seed=2), 19.0)
+    later = tracker.follow(seen(seed=2), 12.0)
     assert soon.verdict.inliers.sum() > 50
-    assert late.verdict.inliers.sum() == 0 and late.verdict.status is Status.ALIKE
+    assert later.located
+    assert 0.5 < later.correspondences.scores.max() < soon.correspondences.scores.max()
+    # Of a point that was within 22 pixels with 0.8, half a percent of 220 in each second leaves
+    # less than one half after 12.8 s: exp(-1 / 2 (0.31 + 0.41)) = 0.5.
+    assert_lost(tracker.follow(seen(seed=3), 13.5), 'only 0 of 144 points are still certain')
+
+
+@pytest.mark.parametrize(('certain', 'located'), [(4, True), (3, False)])
+def test_it_takes_as_many_certain_points_as_in_a_full_match(certain, located):
+    match = clock_in()
+    scores = np.where(np.arange(144) < certain, 0.8, 0.2).astype(np.float32)
+    points = replace(match.correspondences, scores=scores)
+    verdict = replace(match.verdict, inliers=scores >= 0.5)
+    tracker = Tracker()
+    tracker.matched(as_alike(replace(match, correspondences=points, verdict=verdict), seen(), 0))
+    tracked = tracker.follow(seen(seed=1), 1 / RATE)
+    assert tracked.located == located
+    if not located:
+        assert_lost(tracked, 'only 3 of 144 points are still certain, 4 are needed')
+
+
+def test_an_object_that_may_be_of_another_kind_is_lost_before_its_points_are():
+    match = clock_in()
+    verdict = replace(match.verdict, confidence=0.55)
+    tracker = Tracker()
+    tracker.matched(as_alike(replace(match, verdict=verdict), seen(), 0.0))
+    soon = tracker.follow(seen(seed=1), 1.0)
+    assert soon.located and 0.5 < soon.verdict.confidence < 0.55
+    # The confidence that it is still the same object halves its way to 0.5 in 20 s.
+    assert 0.55 * (0.5 + 0.5 * 0.5 ** (8 / 20)) < 0.5
+    assert_lost(tracker.follow(seen(seed=2), 8.0), 'confidence 0.4')
+
+
+def test_a_full_match_that_agrees_renews_the_confidence():
+    track = as_alike(clock_in(), seen(), 0.0).track()
+    track.follow(grey_frame(seen(seed=1), 10.0, TrackingParameters().frames))
+    assert track.newest.verdict.confidence == pytest.approx(0.8 * (0.5 + 0.5**1.5), abs=0.01)
+    track.confirm(10.0, 0.9)
+    track.follow(grey_frame(seen(seed=2), 10.1, TrackingParameters().frames))
+    assert track.newest.verdict.confidence == pytest.approx(0.9, abs=0.01)
 
 
 def test_what_is_hidden_costs_confidence_and_certainty():
@@ -360,6 +398,22 @@ def test_seen_from_closer_points_are_as_certain_but_in_more_pixels():
     assert moved.places[0] == pytest.approx([100, 100])
     assert moved.deviations == pytest.approx([16.0])
     assert moved.confidences == pytest.approx([0.7])
+    seen_before = AlikeObject(0.9, Area(0, 0, 130, 130), points, size=100.0)
+    motion = AlikeMotion(double, local, size=100.0, drift=0.0, slip=0.0)
+    assert motion.move(seen_before, 0.9, (640, 480)).size == pytest.approx(200)
+
+
+def test_a_wider_box_does_not_change_what_a_tenth_of_the_size_is():
+    match = clock_in()
+    for box in (match.alike.box, Area(300, 80, 579, 359)):
+        tracker = Tracker()
+        alike = replace(match.alike, box=box)
+        tracker.matched(as_alike(replace(match, alike=alike), seen(), 0.0))
+        tracked = tracker.follow(seen(seed=1), 10.0)
+        # Half a percent of 220 pixels in each of 10 seconds.
+        expected = np.full(len(MARKS), math.hypot(10, 11))
+        assert tracked.alike.landmarks.deviations == pytest.approx(expected, abs=0.3)
+        assert tracked.alike.size == pytest.approx(220, rel=0.01)
 
 
 # Local motion
@@ -439,10 +493,15 @@ def test_an_object_without_corners_is_not_followed_and_the_reason_is_said():
 
 
 def test_it_is_given_up_when_no_full_match_confirms_it():
-    tracker = locked()
-    assert tracker.follow(seen(seed=1), MAX_AGE - 0.1).located
-    assert_lost(tracker.follow(seen(seed=2), MAX_AGE + 1), 'no full match has confirmed it')
-    assert_lost(tracker.follow(seen(seed=3), MAX_AGE + 2), 'no full match has confirmed it')
+    match = clock_in()
+    sure = np.ones(144, np.float32)
+    points, verdict = replace(match.correspondences, scores=sure), match.verdict
+    surest = replace(verdict, inliers=sure > 0, confidence=1.0)
+    tracker = Tracker()
+    tracker.matched(as_alike(replace(match, correspondences=points, verdict=surest), seen(), 0.0))
+    assert tracker.follow(seen(seed=1), 16.0).located
+    assert_lost(tracker.follow(seen(seed=2), 17.5), 'still certain, 4 are needed')
+    assert_lost(tracker.follow(seen(seed=3), 20.0), 'still certain, 4 are needed')
 
 
 def test_limits_of_homographies_do_not_end_it():

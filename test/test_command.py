@@ -3,9 +3,11 @@
 import json
 import os
 from pathlib import Path
+import re
 import subprocess
 import sys
 
+from alike_pictures import picture, wall
 import cv2
 import numpy as np
 import pytest
@@ -26,11 +28,11 @@ def view_file(scene, tmp_path):
 
 
 def test_match_says_draws_and_writes_it(coffee_file, view_file, scene, tmp_path, capsys):
-    picture, result_file = tmp_path / 'picture.png', tmp_path / 'result.json'
-    command = ['match', coffee_file, view_file, '-o', picture, '--json', result_file]
+    drawn, result_file = tmp_path / 'picture.png', tmp_path / 'result.json'
+    command = ['match', coffee_file, view_file, '-o', drawn, '--json', result_file]
     assert main([*map(str, command), '--max-keypoints', '512']) == 0
     assert 'OK:' in capsys.readouterr().out
-    report = cv2.imread(str(picture))
+    report = cv2.imread(str(drawn))
     assert report.shape[1] > 1000 and report.shape[0] > 700
     result = json.loads(result_file.read_text())
     assert result['status'] == 'OK'
@@ -38,6 +40,25 @@ def test_match_says_draws_and_writes_it(coffee_file, view_file, scene, tmp_path,
     truth = scene.view(8.0, 0).picture_to_image
     assert corner_error(found, truth, Box(0, 0, *result['reference_size'])) < 3
     assert len(result['scores']) == len(result['inliers']) == len(result['image_points'])
+
+
+def test_an_object_that_is_only_alike_is_exit_code_4(tmp_path, capsys):
+    files = [tmp_path / 'clock.png', tmp_path / 'wall.png']
+    for file, pixels in zip(files, (picture('clock'), wall()), strict=True):
+        cv2.imwrite(str(file), pixels[..., ::-1])
+    asked = ['match', *map(str, files), '--device', 'cpu', '--max-keypoints', '256']
+    assert main(asked) == 4
+    said = capsys.readouterr().out
+    assert said.startswith('ALIKE: another object of its kind') and 'homography' not in said
+    assert main([*asked, '--wanted', 'same_object']) == 3
+
+
+@pytest.mark.parametrize('command', ['match', 'replay'])
+def test_the_help_tells_the_exit_codes(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, '--help'])
+    said = ' '.join(capsys.readouterr().out.split())
+    assert re.search('exit code: 0 if .* found.*, 4 if only .* kind .*, 3 if neither, 1', said)
 
 
 def test_a_reference_that_is_not_there_is_exit_code_3(coffee_file, tmp_path, capsys):

@@ -301,7 +301,12 @@ class TestRun:
         found = measured(benchmark, [named('plain'), named('sew')])
         assert len(log_lines(benchmark)) == 8
         assert found['plain']['1/b']['value'] == 2
-        assert found['sew']['1/b'] == {'value': 2.5, 'group': 'b', 'unit': '1'}
+        assert found['sew']['1/b'] == {
+            'value': 2.5,
+            'group': 'b',
+            'unit': '1',
+            'places': ['1'],
+        }
 
     def test_several_processes_share_the_work_and_agree_with_one(self, tmp_path: Path) -> None:
         contents = [str(number) for number in range(6)]

@@ -11,6 +11,7 @@ import pytest
 from scipy.io import savemat
 
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing
+from niom_ros.benchmarks.evaluation.halves import halves, in_first_half
 from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import abstain
@@ -20,8 +21,6 @@ from niom_ros.benchmarks.evaluation.suites.abstain import (
     draw_pairs,
     find_drawings,
     find_photos,
-    halves,
-    in_first_half,
     UnrelatedCase,
 )
 from niom_ros.core.settings import Options, Settings
@@ -42,9 +41,10 @@ def write_picture(path, pixels=GREY):
     cv2.imwrite(str(path), pixels[..., ::-1])
 
 
-def write_voc(folder, name, *labels):
-    write_picture(folder / f'{name}.jpg')
-    box = '<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>'
+def write_voc(folder, name, *labels, side=10):
+    write_picture(folder / f'{name}.jpg', GREY if side < 40 else np.zeros((side, side, 3), 'u1'))
+    end = side - 1
+    box = f'<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>{end}</xmax><ymax>{end}</ymax></bndbox>'
     objects = ''.join(f'<object><name>{label}</name>{box}</object>' for label in labels)
     (folder / f'{name}.xml').write_text(f'<annotation>{objects}</annotation>')
 
@@ -105,6 +105,7 @@ def measured(benchmark, runner, cases=None):
             **benchmark.measure(case, method('plain'), runner),
             'group': case.group,
             'unit': case.unit,
+            'places': case.places,
         }
         for case in cases or benchmark.cases()
     ]
@@ -257,15 +258,15 @@ def test_shares_by_hand():
         for wanted in (True, False)
     )
 
-    def record(group, accepted, error=None, unit=seen, status='LOW_CONFIDENCE'):
+    def record(group, accepted, error=None, place=seen, status='LOW_CONFIDENCE'):
         return {
             **{'group': group, 'accepted': accepted, 'error': error},
-            **{'confidence': 0.5, 'unit': unit, 'status': status},
+            **{'confidence': 0.5, 'places': [place], 'status': status},
         }
 
     records = [
         *[record('unrelated/photo', False)] * 199,
-        *[record('unrelated/photo', False, unit=unseen)] * 100,
+        *[record('unrelated/photo', False, place=unseen)] * 100,
         record('unrelated/photo', True),
         *[record('unrelated/drawing', False)] * 150,
         record('true/homography', True, 19.9),
@@ -274,10 +275,10 @@ def test_shares_by_hand():
         record('true/sketch', False),
         record('true/sketch', False),
         *[record('unrelated/object', False)] * 40,
-        *[record('unrelated/object', False, unit=unseen)] * 9,
-        record('unrelated/object', False, unit=unseen, status='ALIKE'),
+        *[record('unrelated/object', False, place=unseen)] * 9,
+        record('unrelated/object', False, place=unseen, status='ALIKE'),
         record('kind/object', False, status='ALIKE'),
-        record('kind/object', False, status='ALIKE', unit=unseen),
+        record('kind/object', False, status='ALIKE', place=unseen),
         *[record('kind/object', False)] * 2,
     ]
     metrics = AbstainBenchmark(None, 0).summarise(records)
@@ -323,15 +324,39 @@ def test_sure_wrong_claims_are_worst():
     assert len(set(ordered)) == len(ordered)
 
 
-def test_halves_share_no_reference_and_are_about_equal():
-    records = [{'unit': f'bsds/{index // 3}'} for index in range(3000)]
-    first, second = halves(records)
-    assert not {record['unit'] for record in first} & {record['unit'] for record in second}
-    assert len(first) + len(second) == 3000
-    assert 1300 < len(first) < 1700
-    # The same on every machine and in every process.
-    assert in_first_half('homography/boat')
-    assert not in_first_half('homography/graf')
+def test_pairs_of_pictures_from_both_halves_count_only_for_all():
+    seen, unseen = (
+        next(str(n) for n in range(99) if in_first_half(str(n)) == wanted)
+        for wanted in (True, False)
+    )
+    record = {'accepted': False, 'error': None, 'confidence': 0.5, 'status': 'ALIKE'}
+    mixed = {**record, 'group': 'kind/object', 'places': [unseen, seen]}
+    records = [mixed, {**mixed, 'places': [unseen, unseen], 'status': 'LOW_CONFIDENCE'}]
+    metrics = AbstainBenchmark(None, 0).summarise(records)
+    assert metrics['true_alike'] == 1 / 2
+    assert metrics['true_alike_held_out'] == 0
+
+
+def test_a_photo_is_in_the_same_half_in_all_groups(data):
+    for name in ('dogs', 'dog_on_sofa', 'chairs'):
+        write_voc(data / 'scenes/voc100', name, name[:3], side=200)
+    for name in ('1', '2'):
+        write_picture(data / f'afhq/cat/{name}.jpg', np.zeros((200, 200, 3), np.uint8))
+    cases = AbstainBenchmark(data, 0).cases()
+    places = {}
+    for case in cases:
+        if isinstance(case, UnrelatedCase):
+            for path, place in zip((case.reference, case.image), case.places, strict=True):
+                places.setdefault(path, set()).add(place)
+    groups = {case.group for case in cases}
+    assert {'unrelated/photo', 'unrelated/object', 'kind/object'} <= groups
+    assert all(len(names) == 1 for names in places.values())
+    voc = data / 'scenes/voc100'
+    assert places[voc / 'dogs.jpg'] == {'voc100/dogs'}
+    assert places[data / 'afhq/cat/1.jpg'] == {'afhq/cat/1'}
+    records = [{'places': case.places, 'case': case} for case in cases]
+    seen, unseen = ({p for one in half for p in one['places']} for half in halves(records))
+    assert not seen & unseen
 
 
 def test_without_any_folder_it_says_what_is_missing(tmp_path):

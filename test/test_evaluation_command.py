@@ -44,6 +44,7 @@ PROMISED = {
     'tmc': (
         *('rmse', 'pck_01', 'pck_05', 'pck_10', 'recall_01', 'recall_05', 'recall_10'),
         *('paired_pck_05', 'paired_pck_10', 'chance_pck_05'),
+        *('blind_paired_pck_10', 'moved_paired_pck_10'),
     ),
     'pose': (
         *(f'auc_{limit}_{kind}' for limit in (5, 10, 20) for kind in ('clean', 'both', 'one')),

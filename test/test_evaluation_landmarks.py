@@ -168,6 +168,16 @@ def test_each_object_is_sought_in_each_other_picture(tmp_path):
     assert {case.group for case in cases} == {'dlib_faces'}
 
 
+def test_a_pair_tells_both_of_its_pictures_and_a_set_of_two_is_one_place(tmp_path):
+    write_faces(tmp_path, a=[FIRST], b=SECOND)
+    faces = 'keypoints/dlib_faces'
+    assert {case.places for case in LandmarksBenchmark(tmp_path, 0).cases()} == {(faces, faces)}
+    write_faces(tmp_path, a=[FIRST], b=SECOND, c=[FIRST])
+    cases = LandmarksBenchmark(tmp_path, 0).cases()
+    assert cases[0].places == (f'{faces}/a.png', f'{faces}/b.png')
+    assert cases[-1].places == (f'{faces}/c.png', f'{faces}/b.png')
+
+
 def test_points_of_faces_are_read(cups):
     _, case = cups
     assert case.reference.box == FIRST
@@ -379,18 +389,19 @@ def test_the_picture_shows_where_points_came_and_where_they_belong(cups, monkeyp
 
 
 def test_every_set_counts_the_same():
-    def record(group, pck, chance, accepted=False):
+    def record(group, pck, chance, accepted=False, published=False):
         names = ('pck_05', 'local_pck_05', 'local_pck_10', 'chance_pck_05', 'box_pck_05')
         scores = {'pck_10': pck, 'chance_pck_10': chance, 'box_pck_10': 0.3, 'accepted': accepted}
-        scores |= {'points': 10, 'claimed': 4, 'claimed_right': 3, 'unit': group}
+        scores |= {'points': 10, 'claimed': 4, 'claimed_right': 3, 'places': [group]}
+        scores['published'] = published
         return {'group': group, **dict.fromkeys(names, 0.5), **scores}
 
     records = [
         record('faces', 0.0, 0.1),
-        record('faces', 0.2, 0.3, accepted=True),
+        record('faces', 0.2, 0.3, accepted=True, published=True),
         record('faces', 0.1, 0.2),
         record('faces', 0.1, 0.2),
-        record('ducks', 0.9, 0.6),
+        record('ducks', 0.9, 0.6, published=True),
     ]
     metrics = LandmarksBenchmark(None, 0).summarise(records)
     assert metrics == pytest.approx(
@@ -406,6 +417,9 @@ def test_every_set_counts_the_same():
             'gain_over_box': 0.2,
             'claimed': 0.4,
             'claimed_right': 0.75,
+            'published': 0.625,  # of 1/4 and 1
+            'published_pck_10': 0.475,  # of 0.2 / 4 and 0.9
+            'pck_10_if_published': 0.55,  # of 0.2 and 0.9
             'claimed_held_out': 0.4,
             'claimed_right_held_out': 0.75,
             'accepted': 0.125,
@@ -415,6 +429,17 @@ def test_every_set_counts_the_same():
             'chance_pck_10_ducks': 0.6,
         }
     )
+
+
+def test_what_is_refused_counts_for_pck_but_is_not_published(cups):
+    benchmark, case = cups
+    refused = benchmark.measure(case, PLAIN, Matches(shift(FIRST, SECOND[0])))
+    assert refused['pck_10'] == 1 and not refused['published']
+    claimed = benchmark.measure(case, PLAIN, Matches(shift(FIRST, SECOND[0]), status=Status.OK))
+    assert claimed['pck_10'] == 1 and claimed['published']
+    metrics = benchmark.summarise([{**refused, 'group': 'faces', 'places': ['a']}])
+    assert metrics['pck_10'] == 1 and metrics['published'] == metrics['published_pck_10'] == 0
+    assert math.isnan(metrics['pck_10_if_published'])
 
 
 def test_the_true_boxes_alone_are_a_baseline(cups):
@@ -445,5 +470,8 @@ def test_points_of_alike_objects_are_measured_with_and_without_their_area(cups):
     assert record['points'] == 4 >= record['claimed'] >= record['claimed_right'] > 0
     assert len(record['point_signs']) == len(record['point_right']) == 4
     assert set(record['alike_signs']) == set(KIND_SIGNS)
+    assert record['published']
+    default = method_named('default', Settings(device='cpu', max_keypoints=64), Options())
+    assert benchmark.measure(case, default, MethodRunner())['known_area_pck_10'] >= 0.75
     plain = benchmark.measure(case, PLAIN, MethodRunner())
     assert 'known_area_pck_10' not in plain and plain['claimed'] == 0

@@ -15,11 +15,13 @@ from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRun
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites.tmc import (
     A_TO_C,
+    A_TO_MOVED,
     descriptors_at,
     enlarged,
     GROUPS,
     hop_through,
     METRICS,
+    moved_right,
     recall_of_right,
     TmcBenchmark,
     triangle,
@@ -70,12 +72,13 @@ class KnowingRunner(MethodRunner):
     def match(self, method, reference, image):
         self.matched.append((reference.name, image.name))
         ends = self.keypoints
-        to_c = image.name.endswith('enlarged')
-        if to_c:
+        views = {'enlarged': A_TO_C, 'moved': A_TO_MOVED}
+        view = views.get(image.name.rpartition(' ')[2])
+        if view is not None:
             height, width = image.pixels.shape[:2]
             size = np.array([width, height])
-            ends = warp_points(A_TO_C, (ends + 0.5) / size) * size - 0.5
-        direct = to_c and image.name.startswith(reference.name)
+            ends = warp_points(view, (ends + 0.5) / size) * size - 0.5
+        direct = view is not None and image.name.startswith(reference.name)
         if not direct:
             ends = self.wrong(ends)
         starts, ends = self.keypoints, ends.astype(np.float32)
@@ -146,7 +149,8 @@ def test_a_perfect_matcher_scores_perfectly(data):
     runner = KnowingRunner(scattered(60))
     record = benchmark.measure(benchmark.cases()[0], method('plain'), runner)
     assert record['rmse'] < 1e-6
-    better = [name for name in METRICS if name not in ('rmse', 'chance_pck_05', 'weighted')]
+    not_better = 'rmse', 'chance_pck_05', 'weighted', 'blind_paired_pck_05', 'blind_paired_pck_10'
+    better = [name for name in METRICS if name not in not_better]
     assert {name: record[name] for name in better} == dict.fromkeys(better, 1.0)
     assert record['matches_ab'] == record['matches_bc'] == record['joined'] == 60
 
@@ -156,6 +160,59 @@ def test_exact_matches_come_back_exactly(data):
     a, b, c = triangle(benchmark.cases()[0])
     hop = hop_through(KnowingRunner(scattered(60)), method('plain'), a, b, c)
     assert hop.errors.max() < 1e-6
+
+
+class BlindRunner(KnowingRunner):
+    """A fake: every point stays at the same place, whatever the pictures show."""
+
+    def match(self, method, reference, image):
+        answer = super().match(method, reference, image)
+        points = answer.correspondences
+        stay = Correspondences(points.reference_points, points.reference_points, points.scores)
+        return MethodAnswer(Match(answer.match.verdict, stay), answer.evidence, plausible=True)
+
+
+def test_points_that_stay_where_they_are_win_the_papers_triangle_but_not_the_moved_one(data):
+    benchmark = TmcBenchmark(data, 0)
+    # All over the picture: at its corners, 0.079 from their place in the enlarged one.
+    everywhere = np.stack(np.meshgrid(np.arange(32), np.arange(32)), axis=-1).reshape(-1, 2)
+    record = benchmark.measure(benchmark.cases()[0], method('plain'), BlindRunner(everywhere))
+    assert record['paired_pck_10'] == record['blind_paired_pck_10'] == 1
+    assert record['paired_pck_05'] == record['blind_paired_pck_05']
+    # Within 0.05 of C is the disc around its centre with radius 0.45 of the size.
+    assert record['blind_paired_pck_05'] == pytest.approx(math.pi * 0.45**2, abs=0.02)
+    assert record['moved_paired_pck_05'] == record['moved_paired_pck_10'] == 0
+
+
+def test_a_matcher_that_knows_is_better_than_one_that_is_blind(data):
+    benchmark = TmcBenchmark(data, 0)
+    record = benchmark.measure(benchmark.cases()[0], method('plain'), KnowingRunner(scattered(60)))
+    assert record['moved_paired_pck_05'] == 1
+    assert record['blind_paired_pck_05'] < 0.9
+
+
+def test_points_that_are_beyond_the_moved_picture_do_not_count(data):
+    benchmark = TmcBenchmark(data, 0)
+    # At 0.9 of the width; the moved picture ends at (1 - 0.3) / 0.8 = 0.875.
+    beyond = np.array([[28.3, 16.0], [28.3, 10.0]])
+    record = benchmark.measure(benchmark.cases()[0], method('plain'), KnowingRunner(beyond))
+    assert record['paired_pck_05'] == 1
+    assert record['moved_paired_pck_10'] == 0
+    both = np.array([*beyond, [10.0, 10.0]])
+    record = benchmark.measure(benchmark.cases()[0], method('plain'), KnowingRunner(both))
+    assert record['moved_paired_pck_10'] == 1
+
+
+def test_the_moved_picture_is_smaller_and_further_to_the_right():
+    columns, rows = np.meshgrid(np.arange(100.0), np.arange(80.0))
+    ramp = np.stack([columns, rows, 0 * rows], axis=-1).astype(np.float32)
+    found = moved_right(ramp)
+    assert found.shape == ramp.shape
+    assert found[40, 10] == pytest.approx((49.5, 39.5, 0))  # the mean, left of column 30
+    places = warp_points(A_TO_MOVED, np.array([[(50 + 0.5) / 100, (20 + 0.5) / 80]]))
+    x, y = (places[0] * [100, 80] - 0.5).tolist()
+    assert (x, y) == pytest.approx((69.9, 23.9))
+    assert found[24, 70, :2] == pytest.approx((50.1, 20.1), abs=0.1)
 
 
 def test_only_points_that_belong_there_cover_a_direct_one():
@@ -297,4 +354,5 @@ def test_a_field_carries_points_through_b_without_joining(tmp_path):
     record = benchmark.measure(case, method('alike'), MethodRunner())
     assert record['joined'] == record['matches_ab'] == 144
     assert record['paired_pck_10'] > 0.8
+    assert record['moved_paired_pck_10'] > 0.8
     assert record['weighted'] == 0

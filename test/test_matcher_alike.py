@@ -70,6 +70,7 @@ def test_it_guides_without_a_homography(bench, clock):
     assert 0.5 <= result.alike.confidence <= 1
     assert len(result.image_x) == len(result.inlier) == 144
     assert 180 < result.alike.width < 400 and len(result.alike.warp) == 9
+    assert 150 < result.alike.size < result.alike.width
     assert {'names', 'description', 'similarity', 'certainty'} <= set(result.check_names)
     assert landmarks.status == Homography.ALIKE and landmarks.mode == LandmarkArray.SEMANTIC
     assert list(landmarks.names) == list(CLOCK_MARKS) and errors_of(landmarks).max() < 25

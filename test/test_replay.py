@@ -15,6 +15,7 @@ import sys
 import tempfile
 from types import SimpleNamespace
 
+from alike_pictures import picture, wall
 from bag_files import write_bag
 import cv2
 from geometry_msgs.msg import PoseWithCovarianceStamped
@@ -359,6 +360,20 @@ def test_a_reference_that_is_in_no_image_is_exit_code_3(bag, loaded, tmp_path, c
     said = capsys.readouterr().out
     assert 'found                    0 (0%)' in said
     assert 'OK' not in said
+
+
+def test_objects_that_are_only_alike_are_counted_apart_and_exit_code_4(
+    small_scene, loaded, tmp_path, capsys
+):
+    clock, brick = tmp_path / 'clock.png', example_photo('brick')
+    cv2.imwrite(str(clock), picture('clock')[..., ::-1])
+    views = [SimpleNamespace(image=image) for image in (wall(), cv2.resize(brick, (640, 480)))]
+    bag = write_bag(tmp_path / 'run', camera_messages(small_scene, views))
+    assert run(bag, '--reference', clock, '--no-tracking') == 4
+    rows = dict(line.strip().split('  ', 1) for line in capsys.readouterr().out.splitlines())
+    rows = {name: text.strip() for name, text in rows.items()}
+    assert (rows['found'], rows['alike']) == ('0 (0%)', '1 (50%)')
+    assert rows['references of these'] == 'clock 1' and 'references' not in rows
 
 
 def test_ctrl_c_leaves_whole_files(bag, reference, loaded, tmp_path, monkeypatch, capsys):

@@ -25,10 +25,12 @@ from niom_ros.benchmarks.speed.setup import BenchSetup
 from niom_ros.benchmarks.speed.timing import interleaved, Lap, Spread
 from niom_ros.benchmarks.speed.views import Attempt, demo_views, OF_REFERENCE
 from niom_ros.cli.main import BENCH_PARTS, main
-from niom_ros.core.settings import Settings
+from niom_ros.core.settings import Options, Settings
+from niom_ros.matching import found_parts
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.matcher import Matcher
 from niom_ros.models.store import ModelStore
+from niom_ros.simulation.virtual_scene import example_photo
 
 SMALL = 320, 240
 FEW = Settings(device='cpu', max_keypoints=192, max_image_side=320)
@@ -216,11 +218,25 @@ def test_alike_objects_are_measured_beside_full_matches(bench_setup):
     assert found.values['alike_over_full'] == values['alike_over_full']['median'] > 0
     assert values['alike_over_full']['count'] == 2
     assert 'alike / full match' in str(found.tables[0])
-    if 'alike_tracked' in found.left_out:  # at this size, nothing alike may be found
-        assert 'could be tracked' in found.left_out['alike_tracked']
-    else:
-        assert 0 < values['tracked_over_very']['median'] < 10
-        assert 'of its kind / the object itself' in str(found.tables[1])
+    assert found.values['reference_work_per_frame'] == {'parts': 0}
+    assert not found.left_out
+    assert 0 < values['tracked_over_very']['median'] < 10
+    assert 'of its kind / the object itself' in str(found.tables[1])
+
+
+def test_the_parts_of_a_reference_are_prepared_once_for_all_frames():
+    matcher = Matcher(FEW)
+    options = Options(wanted='same_kind')
+    reference = matcher.prepare(example_photo('coffee'))
+    with calls_of(found_parts, 'prepare_parts') as calls:
+        for view in demo_views(SMALL, 2):
+            assert matcher.match(reference, view.image, options).alike is not None
+    assert len(calls) == 1
+    other = matcher.prepare(example_photo('chelsea'))
+    with calls_of(found_parts, 'prepare_parts') as calls:
+        matcher.match_all([reference, other], matcher.analyse(view.image), options)
+        matcher.match_all([reference, other], matcher.analyse(view.image), options)
+    assert len(calls) == 1  # of the one that is new
 
 
 def test_growth_is_measured_for_each_number(bench_setup):

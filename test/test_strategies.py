@@ -180,13 +180,22 @@ def test_what_is_wanted_decides_on_the_strategies(
     assert BY_POINTS not in matcher.approaches(choosy, SAME_OBJECT)
 
 
-def test_the_time_of_a_match_depends_on_keypoints_if_nothing_else_took_part(
+def test_the_time_of_a_match_depends_on_keypoints_but_for_what_others_took(
     matcher: Matcher, tiny: Tiny, cup: PreparedReference, elsewhere: np.ndarray
 ) -> None:
-    tiny.answer = None
-    assert matcher.match(cup, elsewhere, SAME_OBJECT).by_keypoints
-    tiny.answer = refused(0.0)
-    assert not matcher.match(cup, elsewhere, SAME_OBJECT).by_keypoints
+    alone = matcher.match(cup, elsewhere, replace(SAME_OBJECT, strategies=('points',)))
+    assert alone.by_keypoints and alone.fixed_seconds == 0
+
+    def slowly(search: Search, find: Callable[[Search], Match | None] = tiny.find) -> Match | None:
+        time.sleep(0.05)
+        return find(search)
+
+    for answer in (None, refused(0.0), found()):
+        tiny.answer = answer
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tiny, 'find', slowly)
+            both = matcher.match(cup, elsewhere, SAME_OBJECT)
+        assert both.by_keypoints and 0.05 <= both.fixed_seconds < 1
 
 
 def test_a_prior_reaches_only_its_own_reference_and_approach(

@@ -417,6 +417,23 @@ def test_a_match_whose_time_does_not_depend_on_keypoints_teaches_the_budget_noth
     assert film.stream.keypoints(0.5) is None
 
 
+def test_the_budget_learns_only_from_the_time_that_depends_on_keypoints():
+    film = Film(tracking=False, max_latency=0.5)
+    match_all = film.matcher.match_all
+    fixed = 0.7
+
+    def also_by_parts(*arguments):
+        film.now += 1.0
+        return [replace(match, fixed_seconds=fixed) for match in match_all(*arguments)]
+
+    film.matcher.match_all = also_by_parts
+    film.stream.match(film.frame())
+    assert film.stream.keypoints(0.5) is None  # 0.3 s of 0.5
+    fixed = 0.2
+    film.stream.match(film.frame())
+    assert film.stream.keypoints(0.5) == 640  # 0.8 s of 0.5: 5 / 8 of 1024
+
+
 def test_one_thread_alone_gets_an_answer_to_every_image(film):
     stream = Stream(film.matcher, film.prepared, StreamOptions(match_interval=0.45))
     answers = []

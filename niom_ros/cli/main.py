@@ -69,6 +69,17 @@ REPLAY_OPTIONS = (
 )
 
 
+NOT_FOUND, ONLY_ALIKE = 3, 4  # exit codes
+MATCH_EXIT = (
+    'exit code: 0 if the reference was found, 4 if only another object of its kind was, '
+    '3 if neither, 1 after an error'
+)
+REPLAY_EXIT = (
+    'exit code: 0 if a reference was found in at least one image, 4 if only other objects of its '
+    'kind were, 3 if neither, 1 after an error, 130 after Ctrl-C'
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     reuse_freed_memory()
@@ -112,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_match(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser('match', help='find a reference in an image')
+    command = commands.add_parser('match', help='find a reference in an image', epilog=MATCH_EXIT)
     command.add_argument(
         'reference', metavar='REFERENCE', help='what to look for: image, PDF or SVG file'
     )
@@ -170,12 +181,12 @@ def _checked(arguments: argparse.Namespace, parameters: Sequence[Parameter]) -> 
 
 
 def match(arguments: argparse.Namespace) -> int:
-    """Find a reference in an image; exits 3 if it was not found."""
+    """Find a reference in an image; the exit code says whether it was found."""
     # Imported here, because torch takes seconds to load.
     from niom_ros.cli.match import match_files
 
     values = _checked(arguments, MATCH_OPTIONS)
-    found = match_files(
+    result = match_files(
         arguments.reference,
         arguments.image,
         settings=settings_of(values),
@@ -186,11 +197,20 @@ def match(arguments: argparse.Namespace) -> int:
         page=arguments.page,
         page_dpi=arguments.page_dpi,
     )
-    return 0 if found else 3
+    return exit_code(result.found, result.located)
+
+
+def exit_code(found: bool, located: bool) -> int:
+    """Return the exit code if a reference was found, or at least another one of its kind."""
+    if found:
+        return 0
+    return ONLY_ALIKE if located else NOT_FOUND
 
 
 def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser('replay', help='find references in a recording, without ROS')
+    command = commands.add_parser(
+        'replay', help='find references in a recording, without ROS', epilog=REPLAY_EXIT
+    )
     command.add_argument(
         'bag', type=Path, metavar='BAG', help='where to look: rosbag2 folder, .mcap or .db3 file'
     )
@@ -238,14 +258,14 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    """Find references in a recording; exits 3 if none was found in any image."""
+    """Find references in a recording; the exit code says whether one was found."""
     # Imported here, because torch takes seconds to load.
     with needs_extra('replay', '`niom replay`'):
         from niom_ros.replay.command import Replay, replay
         from niom_ros.replay.outputs import OutputFiles
 
     values = _checked(arguments, REPLAY_OPTIONS)
-    found = replay(
+    summary = replay(
         Replay(
             bag=arguments.bag,
             references=tuple(arguments.reference),
@@ -261,7 +281,7 @@ def replay(arguments: argparse.Namespace) -> int:
             physical_width=arguments.physical_width,
         )
     )
-    return 0 if found else 3
+    return exit_code(summary.found > 0, summary.alike > 0)
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -32,8 +32,8 @@ def match_files(
     json_file: Path | None = None,
     page: int = 0,
     page_dpi: float = 0.0,
-) -> bool:
-    """Find the reference in the image, or one of its kind, and return whether that succeeded."""
+) -> Match:
+    """Find the reference in the image, or one of its kind, and write the result."""
     torch.set_num_threads(default_threads())
     reference_picture = read_reference_picture(reference_path, page, page_dpi)
     image = read_image(image_path)
@@ -61,7 +61,7 @@ def match_files(
     if json_file:
         result = as_json(reference, match, matcher.method)
         write_bytes(json_file, json.dumps(result, indent=1).encode())
-    return match.located
+    return match
 
 
 def print_alike(alike: AlikeObject) -> None:
@@ -132,6 +132,7 @@ def alike_as_json(match: Match) -> dict[str, object] | None:
         return None
     return {
         'confidence': alike.confidence,
+        'size': alike.size,
         'box': [alike.box.left, alike.box.top, alike.box.right, alike.box.bottom],
         'warp': None if alike.warp is None else alike.warp.matrix.tolist(),
         'warp_deviation': None if alike.warp is None else alike.warp.deviation,

@@ -4,7 +4,7 @@ Points of two objects that are only alike do not lie on a homography, so there i
 a rough fit, for overlays.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 import math
 
 import numpy as np
@@ -16,6 +16,8 @@ from niom_ros.semantics.heat_maps import Area
 
 RIGHT = 0.1  # of the object's size: a point that is nearer to its true place is right
 CERTAIN = 0.5  # confidence from which a point counts as an inlier
+MIN_CERTAIN = 4  # such points, for ALIKE
+MIN_CONFIDENCE = 0.5  # that it is of the kind, for ALIKE
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,14 @@ class GuidePoints:
         """Return an empty set."""
         return cls(np.empty((0, 2)), np.empty(0), np.empty(0))
 
+    def only_where(self, known: np.ndarray, size: float) -> 'GuidePoints':
+        """Return the points; those of which nothing is known may be anywhere on the object."""
+        return GuidePoints(
+            self.places,
+            np.where(known, self.deviations, np.maximum(self.deviations, size / 2)),
+            np.where(known, self.confidences, 0.0),
+        )
+
 
 @dataclass(frozen=True)
 class Warp:
@@ -61,6 +71,7 @@ class AlikeObject:
     confidence: float  # that it is of that kind, 0 to 1
     box: Area
     landmarks: GuidePoints  # of the reference, in their order
+    size: float = field(kw_only=True)  # its longer side, without the margin that the box may have
     warp: Warp | None = None  # None: no plausible view explains the points
     signs: KindSigns | None = None  # None: unknown
     parts: PartField | None = None  # in the upright image; None: it was only tracked

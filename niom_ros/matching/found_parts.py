@@ -10,6 +10,7 @@ from niom_ros.semantics.correspondence.field import (
     prepare_parts,
 )
 from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.scene import masked
 
 
 def found_parts(
@@ -23,5 +24,10 @@ def found_parts(
 def prepared_parts(
     features: PartFeatures, reference: PreparedReference, area: Area
 ) -> PartReference:
-    """Return what the networks make of an area of a reference."""
-    return reference.parts.get(area, lambda: prepare_parts(features, reference.image, area))
+    """Return what the networks make of an area of a reference, without what is masked."""
+
+    def prepare() -> PartReference:
+        used = masked(reference.image, reference.given.counting_mask())
+        return prepare_parts(features, used, area)
+
+    return reference.parts.get(area, prepare)

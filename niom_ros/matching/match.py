@@ -45,6 +45,11 @@ class Weights:
         return cls(why_none='not weighted', asked_for=False)
 
     @property
+    def explained(self) -> bool:
+        """Return whether it is known where weights came from, or why there are none."""
+        return bool(self.source or self.why_none)
+
+    @property
     def description(self) -> str:
         """Say where the weights came from, or 'none: ' and why there are none."""
         return described_source(self.source, self.why_none)
@@ -64,7 +69,8 @@ class Match:
     _: KW_ONLY
     image_keypoints: int = 0
     stage_seconds: dict[str, float] = field(default_factory=dict)
-    by_keypoints: bool = True  # whether the time it took depends on the number of keypoints
+    by_keypoints: bool = True  # whether the time it took depends on the number of keypoints,
+    fixed_seconds: float = 0.0  # except for this part of it
     scene: Scene = field(default_factory=Scene)  # objects of the image, if they were needed
     paired: PairedObjects = field(default_factory=PairedObjects)
     weighting: WeightingKind = 'none'  # applied; also 'none' if there was nothing to weight by
@@ -140,18 +146,45 @@ class Match:
     def with_findings_of(self, other: 'Match') -> 'Match':
         """Return this match with what a worse one found besides, and whether it was weighted."""
         result = self
-        if other.weighting != 'none' and self.weighting == 'none':
+        alike = self.status is Status.ALIKE  # its points cannot be compared with keypoints
+        if other.weighting != 'none' and self.weighting == 'none' and not alike:
             worse = Weights(
                 why_none=f'{other.inliers.sum()} points agree with {other.weighting} weights, '
                 f'{self.inliers.sum()} without'
             )
             result = replace(result, reference_weights=worse, image_weights=worse)
+        elif alike and other.image_weights.explained:
+            result = result._weighted_like(other)
         if other.scene.source_is_known:
             result = replace(result, scene=other.scene, paired=other.paired)
         if other.alike is not None:
             verdict = replace(self.verdict, message=f'{self.message}; {other.message}')
             result = replace(result, alike=other.alike, verdict=verdict)
         return result
+
+    def instead_of(self, earlier: 'Match') -> 'Match':
+        """Return this match with what is known from an earlier one that it replaces."""
+        keypoints = max(earlier.image_keypoints, self.image_keypoints)
+        result = replace(self, image_keypoints=keypoints)
+        if not self.image_weights.explained:
+            result = result._weighted_like(earlier)
+        if not self.scene.source_is_known:
+            result = replace(result, scene=earlier.scene, paired=earlier.paired)
+        return result
+
+    def _weighted_like(self, refused: 'Match') -> 'Match':
+        """Return this match, which has no weights, with the reason that another one gives."""
+        of_reference, of_image = sides = refused.reference_weights, refused.image_weights
+        if refused.weighting != 'none':
+            of_reference, of_image = (
+                side
+                if side.values is None
+                else Weights(
+                    why_none=f'not found with {refused.weighting} weights from {side.source}'
+                )
+                for side in sides
+            )
+        return replace(self, reference_weights=of_reference, image_weights=of_image)
 
     @classmethod
     def without_matches(cls, status: Status, message: str) -> 'Match':

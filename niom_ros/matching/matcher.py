@@ -1,13 +1,14 @@
 """From a reference and an image to a match: strategies are tried until one succeeds."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+import time
 
 import numpy as np
 
 from niom_ros.core.field_types import check_type
 from niom_ros.core.plugins import FAILED, STRATEGIES
-from niom_ros.core.settings import Limits, Options, Settings, SettingsError
+from niom_ros.core.settings import Limits, Options, Settings, SettingsError, Wanted
 from niom_ros.images.decoding import check_rgb
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, mark_weights_unneeded, Match, NOT_TRIED
@@ -17,8 +18,23 @@ from niom_ros.matching.prepared_reference import check_prepared, PreparedReferen
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.registry import load_strategies
-from niom_ros.matching.strategies.strategy import Search, Strategy
+from niom_ros.matching.strategies.strategy import LoadsLater, Search, Strategy
 from niom_ros.models.store import ModelStore
+
+
+@dataclass
+class Spent:
+    """On what a full match has spent its time."""
+
+    on_keypoints: bool = False  # whether on any strategy whose time depends on their number
+    on_others: float = 0.0  # seconds
+
+    def add(self, strategy: Strategy, seconds: float) -> None:
+        """Add the time of a strategy."""
+        if strategy.by_keypoints:
+            self.on_keypoints = True
+        else:
+            self.on_others += seconds
 
 
 class Matcher:
@@ -43,7 +59,19 @@ class Matcher:
         Do this once; the result can be matched with any number of images.
         """
         given = reference if isinstance(reference, Reference) else Reference(reference)
+        if given.wanted is not None:
+            self.load_for(Options(wanted=given.wanted))
         return prepare(self.perception, given, fewest_keypoints)
+
+    def load_for(self, options: Options) -> None:
+        """Load all networks that these options need, so that errors show now.
+
+        Otherwise some are loaded by the first match that needs them.
+        """
+        for name, strategy in self._strategies_for(options.wanted, options):
+            if isinstance(strategy, LoadsLater):
+                with STRATEGIES.blaming(name):
+                    strategy.load_networks()
 
     def analyse(self, image: np.ndarray, max_keypoints: int | None = None) -> ImageAnalysis:
         """Return an RGB image as the networks see it; everything is computed when needed."""
@@ -76,6 +104,7 @@ class Matcher:
             image.carry_over(prior.scene)
         plans = [self.approaches(reference, options, prior) for reference in references]
         matches = [NOT_TRIED] * len(references)
+        spent = Spent()
         for turn in range(max(map(len, plans), default=0)):
             if any(match.found for match in matches):
                 if any(approach.weighting != 'none' for plan in plans for approach in plan[turn:]):
@@ -91,16 +120,22 @@ class Matcher:
                         prior=prior if prior and prior.reference is reference else None,
                         earlier=earlier,
                         only_reference=len(references) == 1,
-                    )
+                    ),
+                    spent,
                 )
                 if turn < len(plan)
                 else earlier
                 for reference, plan, earlier in zip(references, plans, matches, strict=True)
             ]
         seconds = image.times.seconds()
-        by_keypoints = all(match.by_keypoints for match in matches)
         return [
-            replace(match, stage_seconds=seconds, by_keypoints=by_keypoints) for match in matches
+            replace(
+                match,
+                stage_seconds=seconds,
+                by_keypoints=spent.on_keypoints,
+                fixed_seconds=spent.on_others,
+            )
+            for match in matches
         ]
 
     def strategy(self, name: str) -> Strategy:
@@ -113,26 +148,31 @@ class Matcher:
         """Return how to look for a reference; each is tried if those before it failed."""
         planned = []
         wanted = reference.given.wanted or options.wanted
-        for name, strategy in self._strategies.items():
-            if wanted not in ('either', strategy.seeks):
-                continue
-            if options.strategies is None or name in options.strategies:
-                with STRATEGIES.blaming(name, FAILED):
-                    kinds = strategy.weightings(reference, options)
-                planned += [Approach(name, kind) for kind in kinds]
+        for name, strategy in self._strategies_for(wanted, options):
+            with STRATEGIES.blaming(name, FAILED):
+                kinds = strategy.weightings(reference, options)
+            planned += [Approach(name, kind) for kind in kinds]
         return sorted(planned, key=lambda approach: not prior or approach != prior.approach)
 
-    def _try(self, search: Search) -> Match:
+    def _strategies_for(self, wanted: Wanted, options: Options) -> list[tuple[str, Strategy]]:
+        """Return the strategies that look for what is wanted, in their order, with their names."""
+        return [
+            (name, strategy)
+            for name, strategy in self._strategies.items()
+            if wanted in ('either', strategy.seeks)
+            and (options.strategies is None or name in options.strategies)
+        ]
+
+    def _try(self, search: Search, spent: 'Spent') -> Match:
         """Run a strategy, and return its match or the earlier one, as the strategy decides."""
         strategy, earlier = self._strategies[search.approach.strategy], search.earlier
         with STRATEGIES.blaming(search.approach.strategy, FAILED):
+            begun = time.perf_counter()
             later = strategy.find(search)
+            spent.add(strategy, time.perf_counter() - begun)
             if later is None:
                 return earlier
             replaces = strategy.replaces(earlier, later)
         if replaces:
-            keypoints = max(earlier.image_keypoints, later.image_keypoints)
-            result = replace(later, approach=search.approach, image_keypoints=keypoints)
-        else:
-            result = earlier.with_findings_of(later)
-        return replace(result, by_keypoints=earlier.by_keypoints and strategy.by_keypoints)
+            return replace(later, approach=search.approach).instead_of(earlier)
+        return earlier.with_findings_of(later)

@@ -132,6 +132,7 @@ def alike_message(build: Build, alike: AlikeObject) -> Any:
         'width': alike.box.width,
         'height': alike.box.height,
         'warp_deviation': math.nan,
+        'size': alike.size,
     }
     if alike.warp is not None:
         fields['warp'] = alike.warp.matrix.ravel()

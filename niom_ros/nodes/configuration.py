@@ -83,6 +83,7 @@ def configure(
     values = live.values
     torch.set_num_threads(values['threads'] or default_threads())
     matcher = Matcher(settings_of(values))
+    matcher.load_for(live.options.matching)
     folder, outputs = folder_of(values), None
     try:
         kept_in = folder if values['keep_references'] else None

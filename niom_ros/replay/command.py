@@ -82,8 +82,8 @@ class Replay:
             raise UserError(f'limit is {self.limit}: use the number of images, or 0 for all')
 
 
-def replay(job: Replay) -> bool:
-    """Look for the references in a recording; return whether one of them was found."""
+def replay(job: Replay) -> 'ReplaySummary':
+    """Look for the references in a recording; return in how many images they were found."""
     torch.set_num_threads(default_threads())
     job.files.check()
     given = given_references(job)
@@ -91,6 +91,7 @@ def replay(job: Replay) -> bool:
         topic = bag.image_topic(job.topic)
         info_topic = bag.camera_info_topic(job.camera_info_topic, topic)
         matcher = Matcher(job.settings)
+        matcher.load_for(job.options.matching)
         replayer = Replayer(job, matcher, prepared(given, matcher, job.options))
         summary = ReplaySummary()
         frames = results(job, bag, topic, info_topic, replayer)
@@ -106,7 +107,7 @@ def replay(job: Replay) -> bool:
             print(f'niom: {bag.damage}', file=sys.stderr)
         if stopped():
             raise KeyboardInterrupt
-    return summary.found + summary.alike > 0
+    return summary
 
 
 def given_references(job: Replay) -> list[Reference]:
@@ -325,13 +326,19 @@ class ReplayProgress:
         self._line.draw(f'image {self._done} of {self._total}, {each:.2f} s each: {status}')
 
 
+def listed(counts: Counter[str]) -> str:
+    """Return names with their counts, the most frequent first."""
+    return ', '.join(f'{name} {count}' for name, count in counts.most_common())
+
+
 @dataclass
 class ReplaySummary:
     """The numbers of a run; it keeps none of its images."""
 
     statuses: Counter[Status] = field(default_factory=Counter)
     first: dict[Status, str] = field(default_factory=dict)  # first message of each status
-    references: Counter[str] = field(default_factory=Counter)  # how often each was found
+    references: Counter[str] = field(default_factory=Counter)  # how often each was found,
+    kinds: Counter[str] = field(default_factory=Counter)  # and another object of its kind
     stages: dict[str, list[float]] = field(default_factory=dict)
     poses: int = 0
     no_pose: str = ''
@@ -360,7 +367,8 @@ class ReplaySummary:
         for stage, seconds in answer.match.stage_seconds.items():
             self.stages.setdefault(stage, []).append(seconds)
         if answer.located and answer.reference is not None:
-            self.references[answer.reference.id] += 1
+            counted = self.references if answer.found else self.kinds
+            counted[answer.reference.id] += 1
         if answer.found:
             self.poses += answer.pose is not None
             self.no_pose = self.no_pose or answer.no_pose
@@ -371,8 +379,9 @@ class ReplaySummary:
         rows = {
             'images': f'{self.frames} of {topic}',
             'found': f'{self.found} ({self.found / self.frames:.0%})',
+            'references': listed(self.references),
             'alike': f'{self.alike} ({self.alike / self.frames:.0%})' if self.alike else '',
-            'references': ', '.join(f'{name} {n}' for name, n in self.references.most_common()),
+            'references of these': listed(self.kinds),
             'statuses': ', '.join(f'{s.name} {n}' for s, n in self.statuses.most_common()),
             'camera_info': camera or 'none',
             'poses': f'{self.poses}' + (f' ({self.no_pose})' if self.no_pose else ''),

@@ -243,8 +243,10 @@ class Stream:
                 )
         except self._survives as error:
             return self._fault(error)
-        if answer.upright.by_keypoints:
-            self._budget.took(self._clock() - waiting.begun, options.max_latency)
+        match = answer.upright
+        if match.by_keypoints:
+            taken = self._clock() - waiting.begun - match.fixed_seconds
+            self._budget.took(max(0.0, taken), options.max_latency)
         with self._remembering:
             if self._to_match.is_current(waiting):
                 self._recollection.note(answer, frame.stamp)

@@ -47,6 +47,7 @@ class AlikeMotion:
             confidence=confidence,
             box=Area.around(warp_points(self.whole, alike.box.corners())).within(*image),
             landmarks=self.move_guides(alike.landmarks),
+            size=self.zoom * alike.size,
             warp=None if alike.warp is None else self.move_warp(alike.warp),
             parts=None,
         )

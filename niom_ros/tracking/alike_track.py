@@ -9,7 +9,7 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
-from niom_ros.matching.alike_object import AlikeObject, CERTAIN
+from niom_ros.matching.alike_object import AlikeObject, CERTAIN, MIN_CERTAIN, MIN_CONFIDENCE
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.semantics.heat_maps import Area
@@ -25,13 +25,15 @@ class AlikeTrackParameters:
     """How flat an object must be, and how its points become uncertain."""
 
     depth: float = 0.03  # of the object's size, by which corners may differ from a flat object
-    slip: float = 0.005  # of the object's size, by which points become less certain in a second
-    max_age: float = 20.0  # seconds without a full match that agrees; slip is a tenth by then
+    # Of the object's size, by which points become less certain in a second: without a full match
+    # that agrees, none is certain after 17 s.
+    slip: float = 0.005
     min_points: int = 12  # certain ones, to look for corners only among them
     hull_scale: float = 0.9  # of their hull: what is beside an object moves differently
 
 
 DEFAULTS = AlikeTrackParameters()
+SURE = 1.0  # confidence that the image which was matched shows what it shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ class AlikeMatch:
     @property
     def size(self) -> float:
         """Return the size of the object in pixels of the image."""
-        return max(1.0, self.alike.box.width, self.alike.box.height)
+        return max(1.0, self.alike.size)
 
     def track(
         self, limits: Limits | None = None, parameters: TrackingParameters = TRACKING
@@ -91,9 +93,7 @@ class AlikeMatch:
         return FullMatch(
             stamp=self.stamp,
             image=self.image,
-            verdict=Verdict(
-                Status.OK, verdict.message, certain, np.eye(3), verdict.confidence, verdict.checks
-            ),
+            verdict=Verdict(Status.OK, verdict.message, certain, np.eye(3), SURE, verdict.checks),
             correspondences=Correspondences(points, points, self.correspondences.scores),
             reference_box=box,
             counting_area=box.area,
@@ -119,6 +119,7 @@ class AlikeTrack:
         # min_confidence is a limit for homographies; ALIKE has its own.
         limits = replace(limits or Limits(), min_confidence=0.0)
         self.start = match
+        self._confidence = match.verdict.confidence
         self._picture = match.as_picture().track(limits, loosened(parameters, match))
         self.newest = Tracked(
             stamp=match.stamp,
@@ -147,8 +148,8 @@ class AlikeTrack:
 
     @property
     def lost_for_good(self) -> bool:
-        """Return whether the object was lost too long ago to be searched, or not confirmed."""
-        return self._picture.lost_for_good or self._picture.newest.age > DEFAULTS.max_age
+        """Return whether the object was lost too long ago to be searched."""
+        return self._picture.lost_for_good
 
     def follow(self, frame: GreyFrame) -> Tracked:
         """Find the object in the next frame."""
@@ -167,15 +168,21 @@ class AlikeTrack:
 
     def confirm(self, stamp: float, confidence: float) -> None:
         """Note that a later full match agrees; age and confidence count from it."""
-        self._picture.confirm(stamp, confidence)
+        self._picture.confirm(stamp, SURE)
+        self._confidence = confidence
 
     def _answer(self, picture: Tracked) -> Tracked:
-        """Return where the object is if its picture was found, or why it is lost."""
+        """Return where the object is if its picture was found, or why it is lost.
+
+        It needs as much as a full match: to be of the kind, and some certain points.
+        """
         verdict, view = picture.verdict, picture.view
         if view is None:
             return lost(picture, verdict.status, verdict.message)
-        if picture.age > DEFAULTS.max_age:
-            reason = f'no full match has confirmed it for {picture.age:.0f} s'
+        # It must be of the kind, and still the same object.
+        confidence = self._confidence * verdict.confidence
+        if confidence < MIN_CONFIDENCE:
+            reason = f'confidence {confidence:.2f}, {MIN_CONFIDENCE:.2f} is needed'
             return lost(picture, Status.LOW_CONFIDENCE, reason)
         motion = self._motion(picture, view)
         points, inliers = visible(
@@ -183,17 +190,23 @@ class AlikeTrack:
             self.start.verdict.inliers,
             self.frame.image_size,
         )
+        if inliers.sum() < MIN_CERTAIN:
+            reason = (
+                f'only {inliers.sum()} of {len(inliers)} points are still certain, '
+                f'{MIN_CERTAIN} are needed'
+            )
+            return lost(picture, Status.LOW_CONFIDENCE, reason)
         return replace(
             picture,
             verdict=Verdict(
                 Status.ALIKE,
                 f'another object of its kind; {verdict.message}',
                 inliers,
-                confidence=verdict.confidence,
+                confidence=confidence,
                 checks=verdict.checks,
             ),
             correspondences=points,
-            alike=motion.move(self.start.alike, verdict.confidence, self.frame.image_size),
+            alike=motion.move(self.start.alike, confidence, self.frame.image_size),
             motion=view,
         )
 

@@ -33,6 +33,11 @@ class Case:
     unit: str  # cases with the same unit are not independent: the bootstrap draws them together
     group: str  # cases that are summarised together, such as one corruption
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return which pictures it shows; those of one scene count as one."""
+        return (self.unit,)
+
 
 class Benchmark(ABC):
     """Cases from a data folder, what is measured on each, and the metrics of all.

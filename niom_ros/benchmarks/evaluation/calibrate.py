@@ -1,6 +1,6 @@
 """What `niom calibrate` does: learn from benchmarks when to accept a match.
 
-The confidence is fitted on one half of the references, and reported on the other half.
+The confidence is fitted on one half of the pictures, and reported on the other half.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,12 +14,12 @@ from niom_ros.benchmarks.evaluation.answers import WRONG
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Record
 from niom_ros.benchmarks.evaluation.calibrate_alike import calibrated_kinds, calibrated_points
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
+from niom_ros.benchmarks.evaluation.halves import halves
 from niom_ros.benchmarks.evaluation.logistic import logistic, rows, scores
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.report import command
 from niom_ros.benchmarks.evaluation.suites.abstain import (
     AbstainBenchmark,
-    in_first_half,
     TRUE_HOMOGRAPHY,
     TRUE_SKETCH,
     UNRELATED_DRAWING,
@@ -149,9 +149,9 @@ def calibrated(
         for attempt in subject.attempts:
             records[attempt] += done.records[attempt]
     limits = subject.limits(task.options.limits)
-    pairs = list(zip(*records.values(), strict=True))
-    fitting = [attempts for attempts in pairs if in_first_half(attempts[0]['unit'])]
-    unseen = [attempts for attempts in pairs if not in_first_half(attempts[0]['unit'])]
+    # Every method has tried the same pairs, in the same order.
+    split = [halves(of_attempt) for of_attempt in records.values()]
+    fitting, unseen = (list(zip(*half, strict=True)) for half in zip(*split, strict=True))
     seen = [record for attempts in fitting for record in attempts]
     fitted = replace(limits, min_inliers=4, min_inlier_ratio=0.0)
     calibration = fit(seen, fitted if subject.fit_below_limits else limits, subject.signs)

@@ -1,7 +1,7 @@
 """What `niom calibrate --subjects alike` does: learn when another object is of the same kind.
 
-And how certain each point on it is. Both are fitted on one half of the references, and reported
-on the other half.
+And how certain each point on it is. Both are fitted on one half of the pictures, and reported on
+the other half.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Record, share
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
+from niom_ros.benchmarks.evaluation.halves import halves
 from niom_ros.benchmarks.evaluation.logistic import logistic, rows, scores
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.suites.abstain import (
     AbstainBenchmark,
-    halves,
     SAME_KIND,
     UNRELATED_DRAWING,
     UNRELATED_OBJECT,

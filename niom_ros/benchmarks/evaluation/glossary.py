@@ -48,6 +48,8 @@ MAIN_METRICS = {
     'tmc': (
         'paired_pck_05',
         'paired_pck_10',
+        'blind_paired_pck_10',
+        'moved_paired_pck_10',
         'paired_recall_10',
         'rmse',
         'pck_05',
@@ -70,6 +72,8 @@ MAIN_METRICS = {
         'known_area_pck_10',
         'box_pck_10',
         'gain_over_box',
+        'published_pck_10',
+        'published',
         'claimed_right',
         'claimed',
         'chance_pck_05',
@@ -147,10 +151,44 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         MORE,
     ),
     (
+        r'blind_paired_pck_(\d\d)',
+        'paired PCK {0}, points stay',
+        'what the same points would reach if they just stayed at the same place of the picture: '
+        'compare paired PCK {0} with it',
+        NEITHER,
+    ),
+    (
+        r'moved_paired_pck_(\d\d)',
+        'paired PCK {0}, moved',
+        'share of points that end within {0} of the size from their true place, if the last '
+        'picture is so much smaller and shifted that none does by staying where it is',
+        MORE,
+    ),
+    (
         r'local_pck_(\d\d)',
         'local PCK {0}',
         'share of landmarks within {0} of the size from their true place, each carried over by '
         'the matches around it',
+        MORE,
+    ),
+    (
+        r'published_pck_(\d\d)',
+        'published PCK {0}',
+        'share of landmarks within {0} of the size from their true place, if those of answers '
+        'that are refused count as misses',
+        MORE,
+    ),
+    (
+        r'pck_(\d\d)_if_published',
+        'PCK {0}, of published',
+        'share of landmarks within {0} of the size from their true place, in the answers that '
+        'are not refused',
+        MORE,
+    ),
+    (
+        r'published',
+        'published',
+        'share of pairs whose answer is not refused, so that a node publishes its landmarks',
         MORE,
     ),
     (
@@ -188,7 +226,8 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'pck_(\d\d)',
         'PCK {0}',
-        'share of points within {0} of the size from where they belong',
+        'share of points within {0} of the size from where they belong, also in answers that are '
+        'refused',
         MORE,
     ),
     (

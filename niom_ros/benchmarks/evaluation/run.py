@@ -171,7 +171,8 @@ def work_on(task: Task, runner: MethodRunner) -> Iterator[Measured]:
     for case, methods in task.work:
         for method in methods:
             record = task.benchmark.measure(case, method, runner)
-            yield case.name, method.name, {**record, 'group': case.group, 'unit': case.unit}
+            origin = {'group': case.group, 'unit': case.unit, 'places': [*case.places]}
+            yield case.name, method.name, {**record, **origin}
 
 
 def new_runner(threads: int) -> MethodRunner:

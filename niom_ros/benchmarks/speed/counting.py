@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, ExitStack
+from types import ModuleType
 from typing import Any
 
 from niom_ros.benchmarks.speed.findings import Findings, TextTable
@@ -17,8 +18,8 @@ Call = tuple[Any, ...]
 
 
 @contextmanager
-def calls_of(owner: type, name: str) -> Iterator[list[Call]]:
-    """Record the arguments of all calls of a method while the block runs."""
+def calls_of(owner: type | ModuleType, name: str) -> Iterator[list[Call]]:
+    """Record the arguments of all calls of a method or function while the block runs."""
     original = owner.__dict__[name]
     of_class = isinstance(original, classmethod)
     method = original.__func__ if of_class else original

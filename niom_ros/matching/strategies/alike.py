@@ -8,7 +8,14 @@ import numpy as np
 
 from niom_ros.core.settings import Options, Sought, WeightingKind
 from niom_ros.matching.alike_confidence import alike_confidence, guide_points
-from niom_ros.matching.alike_object import AlikeObject, CERTAIN, fit_warp, GuidePoints
+from niom_ros.matching.alike_object import (
+    AlikeObject,
+    CERTAIN,
+    fit_warp,
+    GuidePoints,
+    MIN_CERTAIN,
+    MIN_CONFIDENCE,
+)
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import MIN_SIDE
 from niom_ros.matching.found_parts import found_parts, prepared_parts
@@ -18,6 +25,7 @@ from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.strategies.strategy import Search, StrategyPlugin
 from niom_ros.models.table import models_named
+from niom_ros.semantics.correspondence.features import PartFeatures
 from niom_ros.semantics.correspondence.field import PartField, parts_in
 from niom_ros.semantics.heat_maps import Area
 
@@ -29,8 +37,8 @@ class AlikeParameters:
     """Which points are reported, and what is claimed."""
 
     columns: int = 12  # of a grid over the reference, and rows
-    min_certain: int = 4  # points, for ALIKE
-    min_confidence: float = 0.5  # of the kind, for ALIKE
+    min_certain: int = MIN_CERTAIN  # points, for ALIKE
+    min_confidence: float = MIN_CONFIDENCE  # of the kind, for ALIKE
     margin: float = 0.2  # around marked objects, of their longer side
 
 
@@ -49,8 +57,16 @@ class Alike:
     by_keypoints: ClassVar[bool] = False
 
     def __init__(self, perception: Perception) -> None:
-        """Load the networks."""
-        self._features = perception.load_part_features()
+        """Use the networks of a perception; they are loaded when they are needed."""
+        self._perception = perception
+
+    def load_networks(self) -> None:
+        """Load the networks, unless they are loaded already."""
+        self._perception.load_part_features()
+
+    @property
+    def _features(self) -> PartFeatures:
+        return self._perception.load_part_features()
 
     def weightings(
         self, reference: PreparedReference, options: Options
@@ -74,6 +90,7 @@ class Alike:
                 confidence=alike_confidence(found),
                 box=found.area.within(image.whole.width, image.whole.height),
                 landmarks=landmarks_on(found.field, reference),
+                size=found.field.object_size,
                 signs=found.signs,
                 parts=found.field,
             )
@@ -84,7 +101,7 @@ class Alike:
             points.places[best_first].astype(np.float32),
             confidences,
         )
-        warp = fit_warp(correspondences, confidences, found.field.object_size)
+        warp = fit_warp(correspondences, confidences, alike.size)
         alike = replace(alike, warp=warp)
         verdict = judged(alike, confidences >= CERTAIN)
         return Match(verdict, correspondences, alike=alike, evidence=Evidence(verdict.inliers))
@@ -116,11 +133,13 @@ def judged(alike: AlikeObject, certain: np.ndarray) -> Verdict:
 
 
 def landmarks_on(field: PartField, reference: PreparedReference) -> GuidePoints:
-    """Return where the landmarks of a reference are."""
-    landmarks = reference.given.landmarks
+    """Return where the landmarks of a reference are; what is masked has no confidence."""
+    landmarks, mask = reference.given.landmarks, reference.given.counting_mask()
     if not landmarks:
         return GuidePoints.none()
-    return guide_points(field, np.array([[mark.x, mark.y] for mark in landmarks]))
+    points = np.array([[mark.x, mark.y] for mark in landmarks])
+    guides = guide_points(field, points)
+    return guides if mask is None else guides.only_where(is_used(mask, points), field.object_size)
 
 
 def area_of(reference: PreparedReference) -> Area:
@@ -147,8 +166,13 @@ def grid_over(reference: PreparedReference, area: Area) -> np.ndarray:
     points = np.column_stack([columns.ravel(), rows.ravel()])
     if mask is None:
         return points
+    return points[is_used(mask, points)]
+
+
+def is_used(mask: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return which points (N x 2) lie where a mask is not 0."""
     inside = np.clip(points.round().astype(int), 0, np.array(mask.shape[::-1]) - 1)
-    return points[mask[inside[:, 1], inside[:, 0]] != 0]
+    return np.asarray(mask[inside[:, 1], inside[:, 0]] != 0)
 
 
 PLUGIN = StrategyPlugin(

@@ -45,7 +45,8 @@ class Strategy(Protocol):
     name: ClassVar[str]  # its registered name
     rank: ClassVar[int]  # points 100, ink 200, on_object 300, alike 400: lower ones go first
     seeks: ClassVar[Sought]  # the object of the reference, or also others of its kind
-    by_keypoints: ClassVar[bool]  # whether its time depends on the number of keypoints
+    # Whether its time depends on the number of keypoints: only then does max_latency count it.
+    by_keypoints: ClassVar[bool]
 
     def weightings(
         self, reference: PreparedReference, options: Options
@@ -63,6 +64,14 @@ class Strategy(Protocol):
 
         If not, only the objects that it detected, paired or found alike are added to that.
         """
+
+
+@runtime_checkable
+class LoadsLater(Protocol):
+    """A strategy with networks that are loaded when something is looked for that needs them."""
+
+    def load_networks(self) -> None:
+        """Load the networks, unless they are loaded already."""
 
 
 @dataclass(frozen=True, kw_only=True)

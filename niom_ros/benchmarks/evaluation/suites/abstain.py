@@ -6,7 +6,6 @@ of different objects of one kind.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-import hashlib
 import math
 from pathlib import Path
 import random
@@ -15,6 +14,7 @@ import numpy as np
 
 from niom_ros.benchmarks.evaluation.answers import error_or_infinity, WRONG, wrong_share
 from niom_ros.benchmarks.evaluation.benchmark import Case, of_group, Record, share
+from niom_ros.benchmarks.evaluation.halves import halves
 from niom_ros.benchmarks.evaluation.method_runner import Picture
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.suites.homography import (
@@ -64,9 +64,6 @@ IKEA_SUBJECTS = {
 }
 # Only for these photos is it known whether they show a dog, a horse or a person.
 LISTED = (VOC, CARTUCHO)
-# Of a hash. With this byte both halves get about the same number of pairs of each group; with
-# others, almost all of the few flat scenes are in one half.
-SPLIT_BYTE = 2
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,13 @@ class UnrelatedCase(Case):
 
     reference: Path  # .mat: the drawing in it
     image: Path
+    image_place: str
     part: Box | None = None  # of the reference; None: all
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return what both show."""
+        return self.unit, self.image_place
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ class AbstainBenchmark(LocatingBenchmark):
                     group=group,
                     reference=reference.path,
                     image=image.path,
+                    image_place=image.place,
                 )
         for number, pair in enumerate(kind_pairs(self.data, self.seed)):
             group = SAME_KIND if pair.same else UNRELATED_OBJECT
@@ -140,10 +144,11 @@ class AbstainBenchmark(LocatingBenchmark):
             yield UnrelatedCase(
                 name=name,
                 pair=name,
-                unit=pair.reference.stem,
+                unit=place_of(pair.reference),
                 group=group,
                 reference=pair.reference,
                 image=pair.image,
+                image_place=place_of(pair.image),
                 part=pair.part,
             )
         for flat in HomographyBenchmark(self.data, self.seed).find_cases():
@@ -194,7 +199,7 @@ class AbstainBenchmark(LocatingBenchmark):
             'true_accept_homography': found_share(flat),
             'true_accept_sketch': found_share(sketch),
             'wrong_accepted': wrong_share(flat + sketch),
-            # Of references that no calibration was fitted on.
+            # Of pictures that no calibration was fitted on.
             'false_accept_held_out': claimed(unseen),
             'false_accept_upper_held_out': upper_bound(
                 sum(record['accepted'] for record in unseen), len(unseen)
@@ -246,23 +251,6 @@ def called_alike(records: Sequence[Record]) -> float:
     return alike_count(records) / len(records) if records else math.nan
 
 
-def in_first_half(unit: str) -> bool:
-    """Return whether a reference is in the half that limits are fitted on, not tested on.
-
-    It depends only on the reference, so that none is ever in both halves, whatever the seed.
-    """
-    return hashlib.sha256(unit.encode()).digest()[SPLIT_BYTE] < 128
-
-
-def halves(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
-    """Return the records of the references of each half."""
-    first: list[Record] = []
-    second: list[Record] = []
-    for record in records:
-        (first if in_first_half(record['unit']) else second).append(record)
-    return first, second
-
-
 def true_case(group: str, unit: str, origin: HomographyCase | SketchCase) -> TrueCase:
     """Return a case of another benchmark as one of this benchmark."""
     name = f'{group}/{origin.name}'
@@ -278,6 +266,12 @@ def as_picture(path: Path, part: Box | None = None) -> Picture:
 
 
 # Which pictures there are
+
+
+def place_of(photo: Path) -> str:
+    """Return the place of a photo of kind_pairs: the same as in the other groups."""
+    folder = photo.parent
+    return f'{folder.name if folder.match(VOC) else f"{FACES}/{folder.name}"}/{photo.stem}'
 
 
 def find_photos(data: Path) -> dict[str, list[DatasetPicture]]:

@@ -1,11 +1,12 @@
 """landmarks: points marked on one face or animal, transferred to another by the matches."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 import json
 import math
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 import xml.etree.ElementTree as ElementTree
 
@@ -14,12 +15,12 @@ from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
 from niom_ros.benchmarks.evaluation.answers import kind_signs_of
-from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, mean, Record, share
+from niom_ros.benchmarks.evaluation.halves import halves
 from niom_ros.benchmarks.evaluation.method_runner import MethodAnswer, MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import share_within
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
-from niom_ros.benchmarks.evaluation.suites.abstain import halves
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
@@ -77,13 +78,21 @@ class LandmarksCase(Case):
     reference: Instance
     part: Box  # of the reference's picture
     targets: tuple[Instance, ...]  # all in the same picture
+    between: tuple[str, str]  # the pictures of both, or their set if it has no others
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return both pictures: pairs of different units may share one of them."""
+        return self.between
 
 
 class LandmarksBenchmark(Benchmark):
     """Measures how well marked points are transferred to another object of the same kind.
 
     A picture may show several: the answer is compared with the nearest one. The numbers are means
-    over the data sets, because there are many more faces than all others.
+    over the data sets, because there are many more faces than all others. pck counts where a
+    method puts the points, even if it refuses its own answer; published_pck counts only answers
+    with status OK or ALIKE, whose landmarks a node publishes, and all others as misses.
     """
 
     name = 'landmarks'
@@ -128,6 +137,7 @@ class LandmarksBenchmark(Benchmark):
                             reference=reference,
                             part=part,
                             targets=targets,
+                            between=place_names(folder.relative_to(self.data), names, len(sizes)),
                         )
 
     def _sets(self) -> Iterator[tuple[Path, list[Instance]]]:
@@ -158,6 +168,7 @@ class LandmarksBenchmark(Benchmark):
             **pck_scores('centre_', misses(centred_places(case), case)),
             **pck_scores('box_', misses(stretched_places(case), case)),
             **certain_scores(case, answer),
+            'published': answer.match.located,
             'error': typical(default),
             'accepted': answer.accepted,
             'matches': len(answer.correspondences),
@@ -182,6 +193,7 @@ class LandmarksBenchmark(Benchmark):
             name: sum(of_set[name] for of_set in means.values()) / len(means)
             for name in (*names, 'accepted')
         }
+        metrics |= publications(by_set.values())
         metrics |= claims(records)
         metrics |= {
             f'{name}_held_out': value for name, value in claims(halves(records)[1]).items()
@@ -214,6 +226,31 @@ class LandmarksBenchmark(Benchmark):
         for end in whole(ends):
             draw_dot(panel.pixels, end, SKY, panel.text_size)
         return stacked([above, canvas, legend(canvas.shape[1], entries(panel.text_size))])
+
+
+def place_names(folder: Path, names: Sequence[str], pictures: int) -> tuple[str, str]:
+    """Return the names of two places, in a set of so many pictures.
+
+    The only two pictures of a set are one place, or half of such sets would be in neither half.
+    """
+    first, second = (folder / name if pictures > 2 else folder for name in names)
+    return first.as_posix(), second.as_posix()
+
+
+def publications(sets: Collection[Sequence[Record]]) -> dict[str, float]:
+    """Return the share of pairs whose landmarks are published, and how good these are.
+
+    The first two are means over the sets; the last one is over all pairs that are published,
+    because some sets may have none.
+    """
+    published = [record for of_set in sets for record in of_set if record['published']]
+    return {
+        'published': fmean(share(record['published'] for record in of_set) for of_set in sets),
+        'published_pck_10': fmean(
+            fmean(record['pck_10'] * record['published'] for record in of_set) for of_set in sets
+        ),
+        'pck_10_if_published': mean([record['pck_10'] for record in published]),
+    }
 
 
 def claims(records: Sequence[Record]) -> dict[str, float]:
@@ -294,8 +331,12 @@ def known_area_scores(
     reference: Picture,
     image: Picture,
 ) -> dict[str, float]:
-    """Return the shares if the area of the largest object is given, where a method can use it."""
-    if method.options.strategies != (Alike.name,):
+    """Return the shares if the area of the largest object is given, where a method can use it.
+
+    It is used to find its parts, even by a method that would first look for the very object.
+    """
+    tried = method.options.strategies
+    if method.classical or (tried is not None and Alike.name not in tried):
         return {}
     largest = max(case.targets, key=lambda target: target.size)
     area = Area.of_box(largest.cut_out(image.box.width, image.box.height))

@@ -10,10 +10,10 @@ import numpy as np
 
 from niom_ros.benchmarks.evaluation.answers import answer_record, error_or_infinity
 from niom_ros.benchmarks.evaluation.benchmark import Case, Record, share
+from niom_ros.benchmarks.evaluation.halves import halves
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
-from niom_ros.benchmarks.evaluation.suites.abstain import halves
 from niom_ros.benchmarks.evaluation.suites.locating import LocatingBenchmark
 from niom_ros.benchmarks.evaluation.suites.photo_views import (
     find_photos,

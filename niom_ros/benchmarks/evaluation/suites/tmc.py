@@ -8,6 +8,11 @@ The paper's own numbers (rmse, pck, recall) compare each point with the nearest 
 is: the more direct matches there are, the more points count as right by pure chance;
 chance_pck_05 says how many. The numbers called paired follow each point of A through B and
 compare where it ends with its true position in C.
+
+Because C is only slightly enlarged, points that stay where they are also end near there: within
+0.079 of the size at most, so paired_pck_10 of a map that ignores the pictures is 1.
+blind_paired_pck says what it reaches. The numbers called moved use another C in addition, in which
+A is smaller and further to the right: there, no point that stays where it is comes within 0.12.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,6 +62,10 @@ A_TO_C = np.array(
         [0, 0, 1],
     ]
 )
+# The same for another C. Whatever of A it still shows is at least 0.125 from where it was.
+SHRINKING = 0.8
+SHIFT = 0.3  # of the left edge
+A_TO_MOVED = np.array([[SHRINKING, 0, SHIFT], [0, SHRINKING, (1 - SHRINKING) / 2], [0, 0, 1]])
 BLIND_POINTS = 10_000
 SHOWN_TOLERANCE = 0.10  # of the picture's size
 METRICS = (
@@ -69,6 +78,10 @@ METRICS = (
     'recall_10',
     'paired_pck_05',  # share of the points of A that come through B to their true place
     'paired_pck_10',
+    'blind_paired_pck_05',  # what the same points would reach if they just stayed where they are
+    'blind_paired_pck_10',
+    'moved_paired_pck_05',  # like paired, with a C in which such points are never near their place
+    'moved_paired_pck_10',
     'paired_recall_05',  # share of the direct points near which such a point arrives
     'paired_recall_10',
     'chance_pck_05',
@@ -104,11 +117,23 @@ class OneHop:
     matches_ab: int
     matches_bc: int
     weighted: float  # share of the two in which weights were applied
+    a_to_c: np.ndarray
 
     @property
     def errors(self) -> np.ndarray:
         """Return how far from its true place in C each point of A ended."""
-        return paired_errors(self.a, self.c, A_TO_C)
+        return paired_errors(self.a, self.c, self.a_to_c)
+
+    @property
+    def blind_errors(self) -> np.ndarray:
+        """Return the same for points that stay where they are."""
+        return paired_errors(self.a, self.a, self.a_to_c)
+
+    @property
+    def in_c(self) -> np.ndarray:
+        """Return which points of A are inside of C."""
+        places = warp_points(self.a_to_c, self.a)
+        return np.asarray(((places >= 0) & (places <= 1)).all(axis=1))
 
 
 class TmcBenchmark(Benchmark):
@@ -158,6 +183,9 @@ class TmcBenchmark(Benchmark):
         a, b, c = triangle(case)
         direct = direct_matches(runner, method, a, c)
         hop = hop_through(runner, method, a, b, c)
+        moved = Picture(f'{a.name} moved', moved_right(a.pixels))
+        far = hop_through(runner, method, a, b, moved, A_TO_MOVED)
+        far_errors = far.errors[far.in_c]
         found = asdict(consistency(direct.c, hop.c))
         errors = hop.errors
         return {
@@ -166,6 +194,10 @@ class TmcBenchmark(Benchmark):
             'rmse': min(1.0, found['rmse']),
             'paired_pck_05': share_within(errors, 0.05),
             'paired_pck_10': share_within(errors, 0.10),
+            'blind_paired_pck_05': share_within(hop.blind_errors, 0.05),
+            'blind_paired_pck_10': share_within(hop.blind_errors, 0.10),
+            'moved_paired_pck_05': share_within(far_errors, 0.05),
+            'moved_paired_pck_10': share_within(far_errors, 0.10),
             'paired_recall_05': recall_of_right(direct.c, hop.c, errors, 0.05),
             'paired_recall_10': recall_of_right(direct.c, hop.c, errors, 0.10),
             'chance_pck_05': direct.chance,
@@ -245,15 +277,23 @@ def triangle(case: TmcCase) -> tuple[Picture, Picture, Picture]:
 
 def enlarged(pixels: np.ndarray) -> np.ndarray:
     """Return the inner part of a picture, as large as the whole."""
+    return seen_from(A_TO_C, pixels)
+
+
+def moved_right(pixels: np.ndarray) -> np.ndarray:
+    """Return a picture smaller and further to the right, on ground of its mean colour."""
+    return seen_from(A_TO_MOVED, pixels, pixels.mean(axis=(0, 1)).tolist())
+
+
+def seen_from(
+    transform: np.ndarray, pixels: np.ndarray, ground: Sequence[float] = (0, 0, 0)
+) -> np.ndarray:
+    """Return a picture after an affine transform of positions from 0 to 1, in the same size."""
     height, width = pixels.shape[:2]
-    stay = 1 - ENLARGEMENT  # of the centre, which is half a pixel before the middle of the size
-    matrix = np.array(
-        [
-            [ENLARGEMENT, 0, stay * (width - 1) / 2],
-            [0, ENLARGEMENT, stay * (height - 1) / 2],
-        ]
-    )
-    return cv2.warpAffine(pixels, matrix, (width, height))
+    # Pixel centres are integers, so the picture begins at -0.5.
+    to_pixels = np.array([[width, 0, -0.5], [0, height, -0.5], [0, 0, 1]])
+    matrix = to_pixels @ transform @ np.linalg.inv(to_pixels)
+    return cv2.warpAffine(pixels, matrix[:2], (width, height), borderValue=tuple(ground))
 
 
 def direct_matches(runner: MethodRunner, method: Method, a: Picture, c: Picture) -> Direct:
@@ -269,10 +309,18 @@ def direct_matches(runner: MethodRunner, method: Method, a: Picture, c: Picture)
 
 
 def hop_through(
-    runner: MethodRunner, method: Method, a: Picture, b: Picture, c: Picture
+    runner: MethodRunner,
+    method: Method,
+    a: Picture,
+    b: Picture,
+    c: Picture,
+    a_to_c: np.ndarray = A_TO_C,
 ) -> OneHop:
     """Join the matches A-B with the matches B-C where they meet in B."""
-    a_to_b, b_to_c = runner.match(method, a, b), runner.match(method, b, c)
+    a_to_b = runner.once(
+        ('tmc through', method, a.name, b.name), lambda: runner.match(method, a, b)
+    )
+    b_to_c = runner.match(method, b, c)
     ab, bc = a_to_b.correspondences, b_to_c.correspondences
     if b_to_c.match.parts is not None:
         # A field carries any point, so nothing needs to be joined.
@@ -286,6 +334,7 @@ def hop_through(
             matches_ab=len(ab),
             matches_bc=len(bc),
             weighted=0.0,
+            a_to_c=a_to_c,
         )
     as_image, as_reference = features_of(runner, method, b)
     rows_ab, rows_bc = one_hop(
@@ -302,6 +351,7 @@ def hop_through(
         matches_ab=len(ab),
         matches_bc=len(bc),
         weighted=(a_to_b.weighted + b_to_c.weighted) / 2,
+        a_to_c=a_to_c,
     )
 
 
