@@ -7,12 +7,12 @@ import torch
 from niom_ros.matching.alike_object import AlikeObject, GuidePoints
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
-from niom_ros.matching.match import Match, NOT_ASKED_FOR, NOT_TRIED, Weights
+from niom_ros.matching.match import Match, NOT_TRIED, Weights
 from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.pairing import PairedObjects
 from niom_ros.semantics.scene import Scene
 
-UNWEIGHTED = Weights(why_none=NOT_ASKED_FOR)
+UNWEIGHTED = Weights.not_asked_for()
 CUPS = Weights(torch.ones(3), (0,), 'yolov4-tiny: cup')
 BOWL = Weights(torch.ones(3), (0,), 'yolov4-tiny: bowl')
 SEEN = Scene((), 'yolov4-tiny')

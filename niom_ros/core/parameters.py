@@ -290,7 +290,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_inliers',
         Limits.min_inliers,
-        'Minimum number of inliers for OK in a full match; unrelated pictures reach a few.',
+        'Minimum number of inliers for OK in a full match; SIFT needs three fifths of it.',
         minimum=4,
         maximum=1000,
         live=True,
@@ -306,7 +306,7 @@ MATCH_PARAMETERS = (
     Parameter(
         'min_coverage',
         Limits.min_coverage,
-        'Minimum share of the reference that the inliers span.',
+        'Minimum share of the visible part of the reference that the inliers span.',
         minimum=0.0,
         maximum=1.0,
         live=True,

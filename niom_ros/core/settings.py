@@ -186,7 +186,7 @@ class Limits:
     min_confidence: float = 0.5  # the calibrated limit: see matching/confidence.py
     min_inliers: int = 20
     min_inlier_ratio: float = 0.25
-    min_coverage: float = 0.08  # share of the reference that the inliers span
+    min_coverage: float = 0.08  # share of the visible part of the reference that inliers span
     min_area_ratio: float = 0.002  # area of the outline in the image / area of the image
     max_area_ratio: float = 50.0
     max_stretch: float = 8.0  # largest ratio of the scales in two directions

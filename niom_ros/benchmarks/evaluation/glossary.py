@@ -11,6 +11,8 @@ PIXELS = ' px'
 DEGREES = '°'
 ERROR_UNITS = {
     'homography': PIXELS,
+    'turned': PIXELS,
+    'zoomed': PIXELS,
     'sketch': PIXELS,
     'manual': PIXELS,
     'abstain': PIXELS,
@@ -57,6 +59,15 @@ MAIN_METRICS = {
     ),
     'pose': ('auc_5_clean', 'auc_10_clean', 'auc_20_clean', 'auc_20_both', 'auc_20_one'),
     'homography': ('auc_3', 'auc_5', 'auc_10', 'wrong_accepted'),
+    'turned': ('found_least', 'found', 'found_on_table', 'found_among_clutter', 'wrong_accepted'),
+    'zoomed': (
+        'found',
+        'found_sixth',
+        'found_half',
+        'found_twice',
+        'found_four_times',
+        'wrong_accepted',
+    ),
     'pairing': ('top1', 'top1_detectable', 'detectable'),
     'abstain': (
         'false_accept',
@@ -132,9 +143,29 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         MORE,
     ),
     (
+        r'found_least',
+        'found in the worst direction',
+        'share of photos found in the direction in which the fewest are',
+        MORE,
+    ),
+    (
+        r'found',
+        'found',
+        'share of photos that are accepted and less than 10 px off where they are visible',
+        MORE,
+    ),
+    (
+        r'wrong_accepted_upper',
+        'wrong among accepted, at most',
+        'the true share of wrong answers among the accepted ones is below this with 95 % '
+        'certainty',
+        LESS,
+    ),
+    (
         r'wrong_accepted',
         'wrong among accepted',
-        f'share of the accepted answers that are wrong: {WRONG:g} px or more off',
+        f'share of the accepted answers that are wrong: {WRONG:g} px or more off; of turned and '
+        'zoomed photos, 10 px',
         LESS,
     ),
     (

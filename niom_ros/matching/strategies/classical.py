@@ -13,7 +13,7 @@ from niom_ros.matching.confidence import calibration_of, CLASSICAL
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, examine, judge, Status, Verdict
 from niom_ros.matching.image_analysis import ImageAnalysis
-from niom_ros.matching.match import Match
+from niom_ros.matching.match import Match, Weights
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.rectified import rectified
 from niom_ros.matching.sift import (
@@ -124,7 +124,13 @@ class Classical:
             verdict = Verdict(Status.FEW_MATCHES, message, sighting.evidence.inliers)
         else:
             verdict = judge(sighting.evidence, reference.box, limits, self._calibration)
-        return Match(verdict, sighting.correspondences, evidence=sighting.evidence)
+        return Match(
+            verdict,
+            sighting.correspondences,
+            evidence=sighting.evidence,
+            reference_weights=Weights.not_asked_for(),
+            image_weights=Weights.not_asked_for(),
+        )
 
 
 def own_limits(limits: Limits) -> Limits:

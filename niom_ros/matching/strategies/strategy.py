@@ -43,7 +43,7 @@ class Strategy(Protocol):
     """
 
     name: ClassVar[str]  # its registered name
-    rank: ClassVar[int]  # points 100, ink 200, on_object 300, alike 400: lower ones go first
+    rank: ClassVar[int]  # classical 50, points 100, turned 150, ink 200, ...: lower go first
     seeks: ClassVar[Sought]  # the object of the reference, or also others of its kind
     # Whether its time depends on the number of keypoints: only then does max_latency count it.
     by_keypoints: ClassVar[bool]
