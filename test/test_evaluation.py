@@ -181,7 +181,7 @@ class TestMethods:
     @pytest.mark.parametrize(
         ('name', 'said'),
         [
-            ('see', "there is no method 'see': use one of default, plain, ink, sew"),
+            ('see', "there is no method 'see': use one of default, plain, classical, ink"),
             ('sew@dusk', "there is no extractor 'dusk': use one of aliked"),
             ('sew@disk+glue', "there is no matcher 'glue'"),
             ('sift@disk', 'write sift alone'),

@@ -1,6 +1,6 @@
 """`niom eval` and `niom calibrate` as users run them, with real weights on small data."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from niom_ros.benchmarks.evaluation import method_runner
-from niom_ros.benchmarks.evaluation.benchmark import Record
+from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.command import BENCHMARKS
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import method_named
@@ -20,6 +20,8 @@ from niom_ros.benchmarks.evaluation.suites import sketch
 from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark
 from niom_ros.benchmarks.evaluation.suites.sketch import drawing_of, random_view, SketchBenchmark
 from niom_ros.benchmarks.evaluation.suites.tracking import SECONDS, TrackingBenchmark
+from niom_ros.benchmarks.evaluation.suites.turned import TurnedBenchmark
+from niom_ros.benchmarks.evaluation.suites.zoomed import ZoomedBenchmark
 from niom_ros.cli.main import BENCHMARK_NAMES, main
 from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
@@ -52,6 +54,8 @@ PROMISED = {
         'auc_5_one_fog',
     ),
     'homography': ('auc_3', 'auc_5', 'auc_10'),
+    'turned': ('found', 'found_least', 'found_on_table', 'wrong_accepted'),
+    'zoomed': ('found', 'found_sixth', 'wrong_accepted', 'wrong_accepted_upper'),
     'pairing': ('top1',),
     'abstain': ('false_accept', 'true_accept'),
     'landmarks': ('pck_05', 'pck_10'),
@@ -59,6 +63,7 @@ PROMISED = {
 }
 # Of tracking: each takes ten seconds, and so few keypoints find nothing in most others.
 FILMS = ('camera/coffee', 'occlusion/coffee')
+SOME_VIEWS = 8  # of turned and zoomed photos, one in so many
 
 
 @pytest.fixture(scope='module')
@@ -71,6 +76,10 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('NIOM_CACHE', str(tmp_path_factory.mktemp('cache')))
         yield
+
+
+def only_some(find_cases: Callable[[Benchmark], Iterable[Case]]) -> Callable[..., list[Case]]:
+    return lambda benchmark: list(find_cases(benchmark))[::SOME_VIEWS]
 
 
 @pytest.fixture(scope='module')
@@ -87,6 +96,8 @@ def everything(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             lambda self: [case for case in every(self) if case.name in FILMS],
         )
         patch.setitem(SECONDS, 'camera', 3.0)
+        for kind in (TurnedBenchmark, ZoomedBenchmark):
+            patch.setattr(kind, 'find_cases', only_some(kind.find_cases))
         assert main([*words, *outputs, *FAST]) == 0
     return folder
 
