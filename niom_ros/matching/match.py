@@ -143,6 +143,12 @@ class Match:
         """Return a sort key: how well the correspondences agree."""
         return self.found, self.verdict.confidence, int(self.verdict.inliers.sum())
 
+    def with_remark(self, remark: str) -> 'Match':
+        """Return this match with something more to say, if anything."""
+        if not remark:
+            return self
+        return replace(self, verdict=replace(self.verdict, message=f'{self.message}; {remark}'))
+
     def with_findings_of(self, other: 'Match') -> 'Match':
         """Return this match with what a worse one found besides, and whether it was weighted."""
         result = self

@@ -19,6 +19,7 @@ from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.registry import load_strategies
 from niom_ros.matching.strategies.strategy import LoadsLater, Search, Strategy
+from niom_ros.matching.symmetry import described
 from niom_ros.models.store import ModelStore
 
 
@@ -130,12 +131,12 @@ class Matcher:
         seconds = image.times.seconds()
         return [
             replace(
-                match,
+                match.with_remark(described(reference.symmetric_turns)) if match.found else match,
                 stage_seconds=seconds,
                 by_keypoints=spent.on_keypoints,
                 fixed_seconds=spent.on_others,
             )
-            for match in matches
+            for reference, match in zip(references, matches, strict=True)
         ]
 
     def strategy(self, name: str) -> Strategy:

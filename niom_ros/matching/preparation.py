@@ -14,6 +14,7 @@ from niom_ros.matching.geometry import hull_area
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Reference
+from niom_ros.matching.symmetry import symmetric_turns
 from niom_ros.semantics.scene import Hints
 
 
@@ -94,6 +95,7 @@ def prepare(perception: Perception, given: Reference, fewest_keypoints: int) -> 
         drawing=kind.drawing,
         kind_confidence=kind.confidence,
         strokes=kind.strokes,
+        symmetric_turns=symmetric_turns(box.part_of(image), used.cropped_mask),
     )
 
 

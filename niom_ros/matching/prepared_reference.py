@@ -44,6 +44,7 @@ class PreparedReference:
     matchability: float  # 0: hopeless, 1: rich in keypoints or strokes
     drawing: bool  # whether it is lines on paper
     kind_confidence: float  # how sure that is, 0 to 1
+    symmetric_turns: tuple[int, ...] = ()  # in degrees, after which it looks the same
     strokes: Strokes | None = None  # of a drawing with enough ink to be found by it
     # Not passed on by `replace`: these belong to the features above.
     prepared_features: RecentlyUsed[PreparedFeatures] = field(
