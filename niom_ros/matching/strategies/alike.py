@@ -85,6 +85,7 @@ class Alike:
             area = area_of(reference)
             found = found_parts(self._features, reference, image, area)
             grid = grid_over(reference, area)
+            grid = grid[found.field.on_object(grid)]
             points = guide_points(found.field, grid)
             alike = AlikeObject(
                 confidence=alike_confidence(found),
@@ -159,7 +160,7 @@ def area_of(reference: PreparedReference) -> Area:
 
 
 def grid_over(reference: PreparedReference, area: Area) -> np.ndarray:
-    """Return points all over the part of a reference that is used: N x 2."""
+    """Return points all over an area of a reference, where it is used: N x 2."""
     mask = reference.given.counting_mask()
     shares = (np.arange(DEFAULTS.columns) + 0.5) / DEFAULTS.columns
     columns, rows = np.meshgrid(area.left + shares * area.width, area.top + shares * area.height)
