@@ -1,4 +1,4 @@
-"""Which parts of a reference show its object."""
+"""Which parts of a reference show its object, and where a detector sees one of its label."""
 
 from alike_pictures import picture
 import cv2
@@ -8,17 +8,22 @@ import torch
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options, Settings
-from niom_ros.matching.found_parts import marked_in
+from niom_ros.matching.alike_object import AlikeObject, GuidePoints
+from niom_ros.matching.found_parts import marked_in, offers_of, placed_like
+from niom_ros.matching.geometry import Status
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Reference
+from niom_ros.matching.strategies.alike import judged
+from niom_ros.semantics.correspondence.field import KindSigns
 from niom_ros.semantics.correspondence.object_cells import (
     best_threshold,
     distinctness,
     object_cells,
     plain_ground,
 )
-from niom_ros.semantics.heat_maps import Area
-from niom_ros.semantics.scene import MarkedObject
+from niom_ros.semantics.heat_maps import Area, GridFrame, HeatMap
+from niom_ros.semantics.objects import SeenObject
+from niom_ros.semantics.scene import MarkedObject, Scene
 
 NAMES = ('clock', 'other_clock', 'tiger', 'wolf')
 NEAR = 16  # pixels: a cell of the field is about as wide
@@ -124,3 +129,55 @@ def test_a_hole_in_an_object_is_not_ground_and_a_patterned_border_is_not_plain()
     assert ground.sum() == 64 - 16 and not ground[2:6, 2:6].any()
     image[::2] = 0
     assert not plain_ground(image, Area.of_box(Box.around(image)), (8, 8)).any()
+
+
+# Where a detector sees an object of the same label
+
+
+def seen(label, area, score=0.8):
+    heat = HeatMap.filled(area, GridFrame(640, 480), torch.empty(0))
+    return SeenObject(label, score, area, heat)
+
+
+def test_objects_of_the_label_are_offered_with_the_margin_of_the_reference():
+    area = Area(0, 0, 140, 140)
+    reference = Scene((seen('cat', Area(20, 20, 120, 120)), seen('cup', Area(0, 0, 20, 20))))
+    others = seen('dog', Area(0, 0, 90, 90)), seen('cat', Area(9, 9, 9, 12))
+    image = Scene((seen('Cat', Area(300, 100, 400, 150), 0.6), *others))
+    (offer,) = offers_of(reference, image, area, area)
+    assert offer.score == 0.6 and offer.whole
+    assert offer.area == Area(280, 90, 420, 160)
+    assert placed_like(area, Area(20, 20, 120, 120), Area(20, 20, 120, 120)) == area
+
+
+def test_nothing_is_offered_if_it_is_not_clear_what_the_reference_shows():
+    area = Area(0, 0, 140, 140)
+    image = Scene((seen('cup', Area(0, 0, 90, 90)), seen('', Area(0, 0, 90, 90))))
+    for shown in ([], [seen('cup', Area(0, 0, 20, 20))], [seen('', Area(0, 0, 100, 100))]):
+        assert offers_of(Scene(tuple(shown)), image, area, area) == []
+
+
+def test_an_object_that_the_reference_cuts_off_does_not_say_where_others_are():
+    area = Area(0, 0, 140, 140)
+    reference = Scene((seen('person', Area(20, 20, 120, 139)),))
+    image = Scene((seen('person', Area(300, 100, 400, 150)),))
+    (offer,) = offers_of(reference, image, area, area)
+    assert not offer.whole
+
+
+@pytest.mark.parametrize(
+    ('confidence', 'label', 'count', 'status'),
+    [
+        (0.6, 0.0, 4, Status.ALIKE),
+        (0.6, 0.0, 3, Status.LOW_CONFIDENCE),
+        (0.6, 0.7, 0, Status.ALIKE),
+        (0.4, 0.7, 9, Status.LOW_CONFIDENCE),
+    ],
+)
+def test_the_same_label_or_certain_points_are_needed(confidence, label, count, status):
+    signs = KindSigns(0.5, 0.5, 0.5, 0.5, label)
+    alike = AlikeObject(confidence, Area(0, 0, 9, 9), GuidePoints.none(), signs=signs)
+    verdict = judged(alike, np.arange(20) < count)
+    assert verdict.status is status and verdict.reference_to_image is None
+    assert verdict.inliers.sum() == count
+    assert verdict.confidence <= confidence

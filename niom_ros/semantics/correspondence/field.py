@@ -27,9 +27,10 @@ from niom_ros.semantics.correspondence.region import (
     filters_of,
     find_regions,
     grown,
+    Offer,
     Region,
 )
-from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.heat_maps import Area, overlap
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class FieldParameters:
     peak: int = 2  # cells around the best one, over which places are averaged
     near: float = 0.1  # of the window: a part is certain if all likelihood is this near to it
     regions: int = 3  # in which parts are looked for
+    same_place: float = 0.3  # of regions, intersection over union
 
 
 DEFAULTS = FieldParameters()
@@ -128,6 +130,7 @@ class KindSigns:
     description: float  # and describe them
     similarity: float  # of their parts
     certainty: float  # which part corresponds to which
+    label: float = 0.0  # how surely a detector sees an object of the same label there
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +160,18 @@ def prepare_parts(
     )
 
 
-def find_parts(features: PartFeatures, reference: PartReference, image: np.ndarray) -> FoundParts:
-    """Find the parts of a reference in an RGB image, in the region where they are most certain."""
-    regions = find_regions(features.coarse, reference.filters, image, DEFAULTS.regions)
+def find_parts(
+    features: PartFeatures,
+    reference: PartReference,
+    image: np.ndarray,
+    offers: Sequence[Offer] = (),
+) -> FoundParts:
+    """Find the parts of a reference in an RGB image, in the region where they are most certain.
+
+    Where a detector sees objects of its label, only these regions are compared.
+    """
+    offered = [offer.area for offer in offers if offer.whole]
+    regions = find_regions(features.coarse, reference.filters, image, DEFAULTS.regions, offered)
     best = max(
         regions, key=lambda region: region.score + glance(features, reference, image, region)
     )
@@ -174,8 +186,15 @@ def find_parts(features: PartFeatures, reference: PartReference, image: np.ndarr
             description=description,
             similarity=best.score,
             certainty=field.certainty,
+            label=label_at(best.area, offers),
         ),
     )
+
+
+def label_at(area: Area, offers: Sequence[Offer]) -> float:
+    """Return how surely a detector sees an object of the reference's label in an area."""
+    near = [one.score for one in offers if overlap(one.area, area) >= DEFAULTS.same_place]
+    return max(near, default=0.0)
 
 
 def glance(
