@@ -103,9 +103,11 @@ class Alike:
             points.places[best_first].astype(np.float32),
             confidences,
         )
-        warp = fit_warp(correspondences, confidences, alike.size)
-        alike = replace(alike, warp=warp)
-        verdict = judged(alike, confidences >= CERTAIN)
+        certain = confidences >= CERTAIN
+        if certain.sum() >= DEFAULTS.min_certain:
+            warp = fit_warp(correspondences, confidences, alike.size)
+            alike = replace(alike, warp=warp)
+        verdict = judged(alike, certain)
         return Match(verdict, correspondences, alike=alike, evidence=Evidence(verdict.inliers))
 
     def find_in(self, reference: PreparedReference, image: np.ndarray, area: Area) -> PartField:
