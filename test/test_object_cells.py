@@ -176,7 +176,7 @@ def test_an_object_that_the_reference_cuts_off_does_not_say_where_others_are():
 )
 def test_the_same_label_or_certain_points_are_needed(confidence, label, count, status):
     signs = KindSigns(0.5, 0.5, 0.5, 0.5, label)
-    alike = AlikeObject(confidence, Area(0, 0, 9, 9), GuidePoints.none(), signs=signs)
+    alike = AlikeObject(confidence, Area(0, 0, 9, 9), GuidePoints.none(), size=9, signs=signs)
     verdict = judged(alike, np.arange(20) < count)
     assert verdict.status is status and verdict.reference_to_image is None
     assert verdict.inliers.sum() == count
