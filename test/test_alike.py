@@ -19,6 +19,7 @@ from niom_ros.matching.alike_object import (
     moved,
     Warp,
 )
+from niom_ros.matching.confidence import KIND_SIGNS
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
@@ -142,7 +143,7 @@ def test_another_object_of_the_kind_is_alike_and_has_no_homography(found):
     assert found.reference_to_image is None and found.pose is None
     assert found.match.strategy == 'alike'
     assert found.match.alike.confidence >= 0.5
-    assert set(found.match.checks) == {'names', 'description', 'similarity', 'certainty'}
+    assert set(found.match.checks) == {*KIND_SIGNS, 'label'}
     assert 'another object of its kind' in found.message
 
 
@@ -352,7 +353,7 @@ def test_only_the_very_object_may_be_wanted(matcher, clock):
 def test_any_object_of_the_kind_may_be_wanted(matcher, clock):
     options = Options(wanted='same_kind')
     match = matcher.match(clock, wall(), options)
-    assert match.status is Status.ALIKE and list(match.stage_seconds) == ['alike']
+    assert match.status is Status.ALIKE and list(match.stage_seconds) == ['detect', 'alike']
     very_one = matcher.match(clock, picture('clock'), options)
     assert very_one.status is Status.ALIKE and very_one.reference_to_image is None
     nothing = matcher.match(clock, example_photo('coffee'), options)

@@ -1,6 +1,6 @@
 """Parts of one object found in another: networks, region and field, with real weights."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 import math
 
 import cv2
@@ -32,7 +32,7 @@ from niom_ros.semantics.correspondence.field import (
     prepare_parts,
     regularised,
 )
-from niom_ros.semantics.correspondence.region import find_regions
+from niom_ros.semantics.correspondence.region import find_regions, Offer
 from niom_ros.semantics.heat_maps import Area, overlap
 from niom_ros.simulation.virtual_scene import example_photo
 
@@ -154,6 +154,22 @@ def test_the_region_is_found_without_a_detector(features, cat, placed):
     assert overlap(region.area, truth) > 0.6
 
 
+def test_where_a_detector_sees_one_only_there_is_compared(features, cat, placed):
+    image, _ = placed
+    there, beside = Area(330, 220, 580, 400), Area(20, 20, 200, 150)
+    best, other = find_regions(features.coarse, cat.filters, image, 3, [beside, there])
+    assert best.area == there
+    assert other.area == beside and best.score > other.score + 0.1
+    free, *_ = find_regions(features.coarse, cat.filters, image, 3)
+    assert best.score == pytest.approx(free.score, abs=0.05)
+    offers = [Offer(beside, 0.5), Offer(there, 0.7)]
+    assert find_parts(features, cat, image, offers).area == there
+    assert find_parts(features, cat, image, offers).signs.label == 0.7
+    cut_off = [replace(offer, whole=False) for offer in offers]
+    found = find_parts(features, cat, image, cut_off)
+    assert found.area == free.area and found.signs.label == 0.7
+
+
 @pytest.mark.parametrize('known', [False, True])
 def test_parts_arrive_where_they_are(features, cat, placed, known):
     image, to_image = placed
@@ -171,8 +187,9 @@ def test_an_image_that_shows_nothing_alike_is_less_certain(features, cat, placed
     sure = find_parts(features, cat, placed[0]).signs
     gravel = cv2.resize(example_photo('gravel'), (640, 480))
     unsure = find_parts(features, cat, gravel).signs
-    assert asdict(sure).keys() == KIND_SIGNS.keys()
+    assert asdict(sure).keys() == KIND_SIGNS.keys() | {'label'}
     assert all(getattr(unsure, name) < getattr(sure, name) - 0.1 for name in KIND_SIGNS)
+    assert sure.label == unsure.label == 0  # no detector was asked
 
 
 @pytest.mark.parametrize('size', [(1, 1), (3, 900), (900, 3), (64, 64)])
@@ -216,7 +233,8 @@ def test_the_strategy_gives_points_but_no_homography(matcher, placed):
     match = matcher.match(reference, image, Options(strategies=('alike',)))
     assert match.status is Status.ALIKE and match.reference_to_image is None
     assert match.strategy == 'alike' and not match.by_keypoints
-    assert f'{match.inliers.sum()} of 144 points are certain' in match.message
+    count = len(match.correspondences)
+    assert f'{match.inliers.sum()} of {count} points are certain' in match.message
     certain = match.inliers
     assert certain.sum() > 30
     points = match.correspondences

@@ -352,7 +352,7 @@ def test_a_field_carries_points_through_b_without_joining(tmp_path):
     benchmark = TmcBenchmark(tmp_path, 0)
     case = benchmark.cases()[0]
     record = benchmark.measure(case, method('alike'), MethodRunner())
-    assert record['joined'] == record['matches_ab'] == 144
+    assert 40 < record['joined'] == record['matches_ab'] < 144  # all that are on the cat
     assert record['paired_pck_10'] > 0.8
     assert record['moved_paired_pck_10'] > 0.8
     assert record['weighted'] == 0

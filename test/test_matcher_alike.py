@@ -68,10 +68,11 @@ def test_it_guides_without_a_homography(bench, clock):
     assert homography.status == result.homography.status == Homography.ALIKE
     assert len(homography.matrix) == len(result.homography.matrix) == 0
     assert 0.5 <= result.alike.confidence <= 1
-    assert len(result.image_x) == len(result.inlier) == 144
+    assert 40 < len(result.image_x) == len(result.inlier) < 144  # none beside the clock
     assert 180 < result.alike.width < 400 and len(result.alike.warp) == 9
     assert 150 < result.alike.size < result.alike.width
-    assert {'names', 'description', 'similarity', 'certainty'} <= set(result.check_names)
+    signs = {'names', 'description', 'similarity', 'certainty', 'label'}
+    assert signs <= set(result.check_names)
     assert landmarks.status == Homography.ALIKE and landmarks.mode == LandmarkArray.SEMANTIC
     assert list(landmarks.names) == list(CLOCK_MARKS) and errors_of(landmarks).max() < 25
     assert all(landmarks.inside) and min(landmarks.confidence) > 0

@@ -37,7 +37,13 @@ KIND_SIGNS = {'names': 1, 'description': 1, 'similarity': 1, 'certainty': 1}
 # That a point of the reference is found on it: how much better the best place is than others.
 POINT_SIGNS = {'peak': 1, 'certainty': 1}
 # The logarithm is taken of all others.
-LINEAR = ('inlier_ratio', 'ink_on_edges', 'description', 'similarity', 'certainty')
+LINEAR = (
+    'inlier_ratio',
+    'ink_on_edges',
+    'description',
+    'similarity',
+    'certainty',
+)
 CLASSICAL = 'sift'  # the names of the calibrations for SIFT keypoints,
 INK = 'ink'  # for drawings,
 KIND = 'alike'  # for objects of a kind,

@@ -37,7 +37,7 @@ class AlikeParameters:
     """Which points are reported, and what is claimed."""
 
     columns: int = 12  # of a grid over the reference, and rows
-    min_certain: int = MIN_CERTAIN  # points, for ALIKE
+    min_certain: int = MIN_CERTAIN  # points, unless a detector gives both the same label
     min_confidence: float = MIN_CONFIDENCE  # of the kind, for ALIKE
     margin: float = 0.2  # around marked objects, of their longer side
 
@@ -81,10 +81,12 @@ class Alike:
     def find(self, search: Search) -> Match | None:
         """Find the object that looks most like the reference."""
         image, reference = search.image, search.reference
+        _ = image.scene  # detected here: its time is counted apart
         with image.times.timed('alike'):
             area = area_of(reference)
             found = found_parts(self._features, reference, image, area)
             grid = grid_over(reference, area)
+            grid = grid[found.field.on_object(grid)]
             points = guide_points(found.field, grid)
             alike = AlikeObject(
                 confidence=alike_confidence(found),
@@ -101,9 +103,11 @@ class Alike:
             points.places[best_first].astype(np.float32),
             confidences,
         )
-        warp = fit_warp(correspondences, confidences, alike.size)
-        alike = replace(alike, warp=warp)
-        verdict = judged(alike, confidences >= CERTAIN)
+        certain = confidences >= CERTAIN
+        if certain.sum() >= DEFAULTS.min_certain:
+            warp = fit_warp(correspondences, confidences, alike.size)
+            alike = replace(alike, warp=warp)
+        verdict = judged(alike, certain)
         return Match(verdict, correspondences, alike=alike, evidence=Evidence(verdict.inliers))
 
     def find_in(self, reference: PreparedReference, image: np.ndarray, area: Area) -> PartField:
@@ -120,7 +124,7 @@ def judged(alike: AlikeObject, certain: np.ndarray) -> Verdict:
             f'no object of its kind is seen: confidence {confidence:.2f}, '
             f'{DEFAULTS.min_confidence:.2f} is needed'
         )
-    elif count < DEFAULTS.min_certain:
+    elif count < DEFAULTS.min_certain and not is_labelled(alike):
         message = (
             f'no object of its kind is seen: only {count} of {len(certain)} points are certain, '
             f'{DEFAULTS.min_certain} are needed'
@@ -130,6 +134,14 @@ def judged(alike: AlikeObject, certain: np.ndarray) -> Verdict:
         return Verdict(Status.ALIKE, message, certain, confidence=confidence)
     confidence = min(confidence, MAX_REFUSED_CONFIDENCE)
     return Verdict(Status.LOW_CONFIDENCE, message, certain, confidence=confidence)
+
+
+def is_labelled(alike: AlikeObject) -> bool:
+    """Return whether a detector sees an object of the reference's label at the same place.
+
+    Then its box is known, even if it is not certain where on it each part is.
+    """
+    return alike.signs is not None and alike.signs.label > 0
 
 
 def landmarks_on(field: PartField, reference: PreparedReference) -> GuidePoints:
@@ -159,7 +171,7 @@ def area_of(reference: PreparedReference) -> Area:
 
 
 def grid_over(reference: PreparedReference, area: Area) -> np.ndarray:
-    """Return points all over the part of a reference that is used: N x 2."""
+    """Return points all over an area of a reference, where it is used: N x 2."""
     mask = reference.given.counting_mask()
     shares = (np.arange(DEFAULTS.columns) + 0.5) / DEFAULTS.columns
     columns, rows = np.meshgrid(area.left + shares * area.width, area.top + shares * area.height)

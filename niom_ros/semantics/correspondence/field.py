@@ -21,14 +21,16 @@ from niom_ros.semantics.correspondence.features import (
     PartFeatures,
     rounded,
 )
+from niom_ros.semantics.correspondence.object_cells import object_cells
 from niom_ros.semantics.correspondence.region import (
     Filter,
     filters_of,
     find_regions,
     grown,
+    Offer,
     Region,
 )
-from niom_ros.semantics.heat_maps import Area
+from niom_ros.semantics.heat_maps import Area, overlap
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class FieldParameters:
     peak: int = 2  # cells around the best one, over which places are averaged
     near: float = 0.1  # of the window: a part is certain if all likelihood is this near to it
     regions: int = 3  # in which parts are looked for
+    same_place: float = 0.3  # of regions, intersection over union
 
 
 DEFAULTS = FieldParameters()
@@ -59,6 +62,7 @@ class PartReference:
     area: Area  # in its picture
     filters: tuple[Filter, ...]
     cells: tuple[Tensor, ...]  # descriptors, of each network
+    shown: Tensor  # rows x columns: which cells show the object
     glance: tuple[Tensor, ...]  # of the coarse network, for a smaller image
     impressions: tuple[Impression, ...]  # of each network
 
@@ -78,7 +82,8 @@ class PartField:
     reference_area: Area
     image_area: Area  # in which the parts were looked for
     likelihood: Tensor  # rows x columns of the reference x rows x columns of the region
-    certainty: float  # mean over the reference, of the share of likelihood near its place
+    shown: Tensor  # rows x columns: which cells of the reference show the object
+    certainty: float  # mean over these, of the share of likelihood near their place
 
     def likelihood_of(self, points: np.ndarray) -> Tensor:
         """Return how likely each cell of the region is for points of the reference: N maps."""
@@ -92,11 +97,24 @@ class PartField:
         known = relative(points, self.reference_area)
         nearest = known.clamp(0, 1)
         maps = sampled(self.likelihood, nearest)
-        found = (peaks(maps) + known - nearest).numpy()
+        found = peaks(maps)
         area = self.image_area
-        places = found * (area.width, area.height) + (area.left, area.top)
+        places = (found + known - nearest).numpy() * (area.width, area.height)
+        places += (area.left, area.top)
         inside = (known == nearest).all(1)
-        return CarriedPoints(places, (inside * maps.amax((1, 2)) / total(maps)).numpy())
+        return CarriedPoints(
+            places,
+            peaks=(inside * maps.amax((1, 2)) / total(maps)).numpy(),
+        )
+
+    def on_object(self, points: np.ndarray) -> np.ndarray:
+        """Return which points of the reference (N x 2, pixels) are on its object."""
+        rows, columns = self.shown.shape
+        x, y = relative(points, self.reference_area).unbind(1)
+        column, row = (x * columns).floor().long(), (y * rows).floor().long()
+        inside = (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
+        at = self.shown[row.clamp(0, rows - 1), column.clamp(0, columns - 1)]
+        return (inside & at).numpy()
 
     @property
     def object_size(self) -> float:
@@ -112,6 +130,7 @@ class KindSigns:
     description: float  # and describe them
     similarity: float  # of their parts
     certainty: float  # which part corresponds to which
+    label: float = 0.0  # how surely a detector sees an object of the same label there
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,20 +142,36 @@ class FoundParts:
     signs: KindSigns
 
 
-def prepare_parts(features: PartFeatures, image: np.ndarray, area: Area) -> PartReference:
-    """Run the networks on a reference: the area of an RGB image that shows an object."""
+def prepare_parts(
+    features: PartFeatures, image: np.ndarray, area: Area, marked: np.ndarray | None = None
+) -> PartReference:
+    """Run the networks on a reference: the area of an RGB image that shows an object.
+
+    Where `marked` (height x width) is not 0, a user says that the object is.
+    """
+    cells = cells_of(features.both, image, area)
     return PartReference(
         area,
         filters_of(features.coarse, image, area),
-        cells_of(features.both, image, area),
-        cells_of((features.coarse,), image, area, DEFAULTS.glance_side),
-        tuple(each.impression(image, area) for each in features.both),
+        cells=cells,
+        shown=object_cells(cells, image, area, marked),
+        glance=cells_of((features.coarse,), image, area, DEFAULTS.glance_side),
+        impressions=tuple(each.impression(image, area) for each in features.both),
     )
 
 
-def find_parts(features: PartFeatures, reference: PartReference, image: np.ndarray) -> FoundParts:
-    """Find the parts of a reference in an RGB image, in the region where they are most certain."""
-    regions = find_regions(features.coarse, reference.filters, image, DEFAULTS.regions)
+def find_parts(
+    features: PartFeatures,
+    reference: PartReference,
+    image: np.ndarray,
+    offers: Sequence[Offer] = (),
+) -> FoundParts:
+    """Find the parts of a reference in an RGB image, in the region where they are most certain.
+
+    Where a detector sees objects of its label, only these regions are compared.
+    """
+    offered = [offer.area for offer in offers if offer.whole]
+    regions = find_regions(features.coarse, reference.filters, image, DEFAULTS.regions, offered)
     best = max(
         regions, key=lambda region: region.score + glance(features, reference, image, region)
     )
@@ -151,8 +186,15 @@ def find_parts(features: PartFeatures, reference: PartReference, image: np.ndarr
             description=description,
             similarity=best.score,
             certainty=field.certainty,
+            label=label_at(best.area, offers),
         ),
     )
+
+
+def label_at(area: Area, offers: Sequence[Offer]) -> float:
+    """Return how surely a detector sees an object of the reference's label in an area."""
+    near = [one.score for one in offers if overlap(one.area, area) >= DEFAULTS.same_place]
+    return max(near, default=0.0)
 
 
 def glance(
@@ -161,7 +203,7 @@ def glance(
     """Return how certain the parts are in a region, as far as one network can tell."""
     area = grown(region.area, DEFAULTS.growth)
     there = cells_of((features.coarse,), image, area, DEFAULTS.glance_side)
-    return mean_certainty(likelihood_between(reference.glance, there))
+    return mean_certainty(likelihood_between(reference.glance, there), reference.shown)
 
 
 def parts_in(
@@ -169,7 +211,8 @@ def parts_in(
 ) -> PartField:
     """Find the parts of a reference in an area of an RGB image."""
     likelihood = likelihood_between(reference.cells, cells_of(features.both, image, area))
-    return PartField(reference.area, area, likelihood, mean_certainty(likelihood))
+    certainty = mean_certainty(likelihood, reference.shown)
+    return PartField(reference.area, area, likelihood, reference.shown, certainty)
 
 
 def likelihood_between(here: Sequence[Tensor], there: Sequence[Tensor]) -> Tensor:
@@ -178,9 +221,9 @@ def likelihood_between(here: Sequence[Tensor], there: Sequence[Tensor]) -> Tenso
     return regularised(torch.stack(cosines).mean(0).cpu())
 
 
-def mean_certainty(likelihood: Tensor) -> float:
-    """Return how certain the places of all parts are."""
-    maps = likelihood.flatten(0, 1)
+def mean_certainty(likelihood: Tensor, shown: Tensor) -> float:
+    """Return how certain the places of the parts are that show the object."""
+    maps = likelihood[shown]
     return float(certainty_of(maps, peaks(maps)).mean())
 
 

@@ -6,6 +6,7 @@ region, because two objects of a kind differ in their proportions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 import math
 
 import numpy as np
@@ -57,6 +58,17 @@ class Region:
     score: float  # mean cosine of the parts, with the bonus for its size
 
 
+@dataclass(frozen=True)
+class Offer:
+    """Where a detector sees an object of the label of the reference."""
+
+    area: Area  # with as much margin as in the reference
+    score: float  # of the detector
+    whole: bool = (
+        True  # whether the reference shows all of its object: only then the area is right
+    )
+
+
 def filters_of(backbone: Backbone, image: np.ndarray, area: Area) -> tuple[Filter, ...]:
     """Return the features of a reference at all sizes."""
     return tuple(filter_of(backbone, image, area, side) for side in DEFAULTS.reference_sides)
@@ -74,18 +86,28 @@ def filter_of(backbone: Backbone, image: np.ndarray, area: Area, side: int) -> F
 
 
 def find_regions(
-    backbone: Backbone, filters: Sequence[Filter], image: np.ndarray, count: int
+    backbone: Backbone,
+    filters: Sequence[Filter],
+    image: np.ndarray,
+    count: int,
+    offered: Sequence[Area] = (),
 ) -> list[Region]:
-    """Return the places in an RGB image that look most like the reference, the best one first."""
+    """Return the places in an RGB image that look most like the reference, the best one first.
+
+    If any are offered, only they are compared.
+    """
     whole = Area.of_box(Box.around(image))
-    found = [
-        region
+    maps = [
+        ScoreMap(each, features[each.stride], whole)
         for side in DEFAULTS.image_sides
-        for maps in [maps_of(backbone, image, whole, side)]
+        for features in [maps_of(backbone, image, whole, side)]
         for each in filters
-        if fits(each, maps[each.stride])
-        for region in regions_of(each, maps[each.stride], whole)
+        if fits(each, features[each.stride])
     ]
+    if offered and maps:
+        found = [region_at(maps, area) for area in offered]
+    else:
+        found = [region for each in maps for region in each.best()]
     chosen: list[Region] = []
     for region in sorted(found, key=lambda region: -region.score):
         if len(chosen) == count:
@@ -114,23 +136,79 @@ def fits(part: Filter, features: Tensor) -> bool:
     )
 
 
-def regions_of(part: Filter, features: Tensor, whole: Area) -> list[Region]:
-    """Return where a filter fits the features of an image best."""
-    rows, columns = part.cells.shape[1:]
-    beyond_y, beyond_x = int(rows * DEFAULTS.overhang), int(columns * DEFAULTS.overhang)
-    scores = slid(part.cells, features, beyond_y, beyond_x)
-    highest = functional.max_pool2d(scores[None], 3, stride=1, padding=1)[0]
-    peaks = torch.where(scores == highest, scores, -torch.inf).flatten()
-    best, places = peaks.topk(min(DEFAULTS.peaks, len(peaks)))
-    across, down = whole.width / features.shape[2], whole.height / features.shape[1]
-    regions = []
-    for score, place in zip(best.tolist(), places.tolist(), strict=True):
-        row, column = divmod(place, scores.shape[1])
-        left, top = whole.left + (column - beyond_x) * across, whole.top + (row - beyond_y) * down
-        area = Area(left, top, left + columns * across, top + rows * down)
-        relative = max(area.width, area.height) / max(whole.width, whole.height)
-        regions.append(Region(area, score + DEFAULTS.size_bonus * math.log2(relative)))
-    return regions
+@dataclass(frozen=True, eq=False)
+class ScoreMap:
+    """How well a reference of one size fits each place of an image, by its top left cell."""
+
+    part: Filter
+    features: Tensor  # of the image: D x rows x columns
+    whole: Area
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """Return the scores (rows x columns), computed on first use."""
+        return slid(self.part.cells, self.features, *self._beyond)
+
+    def best(self) -> list[Region]:
+        """Return where the reference fits best."""
+        highest = functional.max_pool2d(self.scores[None], 3, stride=1, padding=1)[0]
+        peaks = torch.where(self.scores == highest, self.scores, -torch.inf).flatten()
+        best, places = peaks.topk(min(DEFAULTS.peaks, len(peaks)))
+        return [
+            self._region(self.area_at(*divmod(place, self.scores.shape[1])), score)
+            for score, place in zip(best.tolist(), places.tolist(), strict=True)
+        ]
+
+    def near(self, area: Area) -> Region:
+        """Return an area with the best score of the places that are most like it."""
+        row, column = self.nearest(area)
+        around = self.scores[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
+        return self._region(area, float(around.max()))
+
+    def area_at(self, row: int, column: int) -> Area:
+        """Return what the reference covers at a place."""
+        (across, down), (beyond_y, beyond_x) = self._step, self._beyond
+        rows, columns = self.part.cells.shape[1:]
+        left = self.whole.left + (column - beyond_x) * across
+        top = self.whole.top + (row - beyond_y) * down
+        return Area(left, top, left + columns * across, top + rows * down)
+
+    def nearest(self, area: Area) -> tuple[int, int]:
+        """Return the row and column of the place that is nearest to an area."""
+        (across, down), first = self._step, self.area_at(0, 0)
+        column = round((area.left + area.right - first.left - first.right) / 2 / across)
+        row = round((area.top + area.bottom - first.top - first.bottom) / 2 / down)
+        last_row, last_column = (
+            max(0, there + 2 * beyond - here)
+            for there, beyond, here in zip(
+                self.features.shape[1:], self._beyond, self.part.cells.shape[1:], strict=True
+            )
+        )
+        return min(max(row, 0), last_row), min(max(column, 0), last_column)
+
+    def _region(self, area: Area, score: float) -> Region:
+        size = max(area.width, area.height) / max(self.whole.width, self.whole.height)
+        return Region(area, score + DEFAULTS.size_bonus * math.log2(size))
+
+    @property
+    def _beyond(self) -> tuple[int, int]:
+        """Return how many rows and columns of the reference may lie beyond the image."""
+        rows, columns = self.part.cells.shape[1:]
+        return int(rows * DEFAULTS.overhang), int(columns * DEFAULTS.overhang)
+
+    @property
+    def _step(self) -> tuple[float, float]:
+        """Return the width and height of a cell in pixels of the image."""
+        return (
+            self.whole.width / self.features.shape[2],
+            self.whole.height / self.features.shape[1],
+        )
+
+
+def region_at(maps: Sequence[ScoreMap], area: Area) -> Region:
+    """Return an area with the score of the place and size that are most like it."""
+    closest = max(maps, key=lambda each: overlap(each.area_at(*each.nearest(area)), area))
+    return closest.near(area)
 
 
 def slid(cells: Tensor, features: Tensor, beyond_y: int, beyond_x: int) -> Tensor:
