@@ -1,6 +1,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 import socket
+from typing import Any
 
 import cv2
 import numpy as np
@@ -34,7 +35,13 @@ from niom_ros.semantics.heat_maps import Area
 from niom_ros.semantics.scene import MarkedObject
 from niom_ros.simulation.virtual_scene import example_photo, View, VirtualScene
 
-SEW = Options(weighting=Weighting('sew'))
+
+def by_points(limits: Limits | None = None, **changes: Any) -> Options:
+    """Return options with which keypoints of networks alone are tried."""
+    return Options(limits or Limits(), strategies=('points',), **changes)
+
+
+SEW = by_points(weighting=Weighting('sew'))
 BY_POINTS, BY_WEIGHTED_POINTS = Approach(Points.name), Approach(Points.name, 'sew')
 
 
@@ -61,7 +68,7 @@ def test_a_photo_is_found_where_it_is(extractor, matcher, pixels, coffee, view):
     settings = Settings(extractor=extractor, matcher=matcher, device='cpu', max_keypoints=512)
     loaded = Matcher(settings)
     reference = loaded.prepare(coffee)
-    match = loaded.match(reference, view.image)
+    match = loaded.match(reference, view.image, by_points())
     assert match.verdict.status is Status.OK, match.verdict.message
     found = match.verdict.reference_to_image
     assert corner_error(found, view.picture_to_image, reference.box) < pixels
@@ -76,17 +83,17 @@ def test_a_photo_is_found_where_it_is(extractor, matcher, pixels, coffee, view):
 
 
 def test_correspondences_come_best_first(matcher, reference, view):
-    scores = matcher.match(reference, view.image).correspondences.scores
+    scores = matcher.match(reference, view.image, by_points()).correspondences.scores
     assert (np.diff(scores) <= 0).all()
     assert scores.min() > 0.1
-    strict = matcher.match(reference, view.image, Options(Limits(score_threshold=0.8)))
+    strict = matcher.match(reference, view.image, by_points(Limits(score_threshold=0.8)))
     assert 0 < len(strict.correspondences) < len(scores)
     assert strict.correspondences.scores.min() > 0.8
 
 
 @pytest.mark.parametrize('name', ['astronaut', 'chelsea', 'rocket', 'brick', 'page'])
 def test_another_picture_is_not_taken_for_the_reference(matcher, reference, name):
-    match = matcher.match(reference, example_photo(name))
+    match = matcher.match(reference, example_photo(name), by_points())
     assert match.verdict.status in (
         Status.FEW_MATCHES,
         Status.REJECTED_GEOMETRY,
@@ -103,7 +110,7 @@ def test_images_without_anything_in_them_say_so(matcher, reference):
         np.full((1, 1, 3), 9, np.uint8),
         np.zeros((20, 4000, 3), np.uint8),
     ):
-        match = matcher.match(reference, image)
+        match = matcher.match(reference, image, by_points())
         assert match.verdict.status is Status.NO_KEYPOINTS
         assert 'check light, focus' in match.verdict.message
 
@@ -142,7 +149,7 @@ def test_a_small_part_of_a_large_page_is_found(matcher, coffee, view):
     mask[1500:1900, 1900:2500] = 255
     reference = matcher.prepare(Reference(page, mask=mask))
     assert len(reference.features) == 512
-    match = matcher.match(reference, view.image)
+    match = matcher.match(reference, view.image, by_points())
     assert match.verdict.status is Status.OK, match.verdict.message
     page_to_picture = np.array([[1, 0, -1900], [0, 1, -1500], [0, 0, 1]])
     truth = view.picture_to_image @ page_to_picture
@@ -152,7 +159,7 @@ def test_a_small_part_of_a_large_page_is_found(matcher, coffee, view):
 def test_a_slanted_mask_is_found(matcher, coffee):
     mask = np.zeros(coffee.shape[:2], np.uint8)
     cv2.line(mask, (60, 380), (500, 30), 255, 60)
-    match = matcher.match(matcher.prepare(Reference(coffee, mask=mask)), coffee)
+    match = matcher.match(matcher.prepare(Reference(coffee, mask=mask)), coffee, by_points())
     assert match.verdict.status is Status.OK, match.verdict.message
 
 
@@ -169,8 +176,8 @@ def test_the_features_of_a_reference_are_computed_once(matcher, coffee, view, mo
         Extractor, 'extract', lambda self, image: seen.append(image) or extract(self, image)
     )
     reference = matcher.prepare(coffee)
-    matcher.match(reference, view.image)
-    matcher.match(reference, view.image)
+    matcher.match(reference, view.image, by_points())
+    matcher.match(reference, view.image, by_points())
     shapes = [image.shape[:2] for image in seen]
     assert shapes == [coffee.shape[:2], view.image.shape[:2], view.image.shape[:2]]
 
@@ -203,9 +210,11 @@ def test_blurred_images_keep_keypoints(coffee):
 
 def test_threads_do_not_disturb_each_other(matcher, reference, scene):
     images = [scene.view(seconds, frame=0).image for seconds in (6.0, 8.0)]
-    alone = [matcher.match(reference, image).verdict.reference_to_image for image in images]
+    alone = [
+        matcher.match(reference, image, by_points()).verdict.reference_to_image for image in images
+    ]
     with ThreadPoolExecutor(2) as threads:
-        together = threads.map(lambda image: matcher.match(reference, image), images)
+        together = threads.map(lambda image: matcher.match(reference, image, by_points()), images)
     for expected, match in zip(alone, together, strict=True):
         assert np.allclose(match.verdict.reference_to_image, expected, atol=1e-6)
 
@@ -217,11 +226,11 @@ def test_loading_and_matching_need_no_network(monkeypatch, coffee):
     monkeypatch.setattr(socket.socket, 'connect', refuse)
     monkeypatch.setattr(socket, 'getaddrinfo', refuse)
     matcher = Matcher(Settings(device='cpu', max_keypoints=64))
-    matcher.match(matcher.prepare(coffee), coffee)
+    matcher.match(matcher.prepare(coffee), coffee, by_points())
 
 
 def test_limits_decide(matcher, reference, view):
-    strict = Options(Limits(min_inliers=500))
+    strict = by_points(Limits(min_inliers=500))
     assert matcher.match(reference, view.image, strict).verdict.status is not Status.OK
 
 
@@ -261,7 +270,7 @@ def test_the_match_says_where_the_weights_came_from(matcher, reference, view):
 def test_marked_objects_weigh_what_they_cover(matcher, coffee, view):
     marks = (MarkedObject('cup', Area(150, 20, 450, 330)),)
     reference = matcher.prepare(Reference(coffee, objects=marks))
-    options = Options(weighting=Weighting('sew'), pairing=Pairing('none'))
+    options = by_points(weighting=Weighting('sew'), pairing=Pairing('none'))
     match = matcher.match(reference, view.image, options)
     inside = marks[0].area.contains(reference.features.keypoints)
     weights = match.reference_weights.values
@@ -272,7 +281,7 @@ def test_marked_objects_weigh_what_they_cover(matcher, coffee, view):
 @pytest.mark.parametrize('stage', ['before', 'after'])
 @pytest.mark.parametrize('kind', WEIGHTINGS)
 def test_every_weighting_can_be_chosen(matcher, reference, view, kind, stage):
-    options = Options(weighting=Weighting(kind, stage=stage), wanted='same_object')
+    options = by_points(weighting=Weighting(kind, stage=stage), wanted='same_object')
     match = matcher.match(reference, view.image, options)
     assert match.weighting == ('none' if kind == 'auto' else kind)
     if kind in ('auto', 'none'):
@@ -286,8 +295,8 @@ def test_every_weighting_can_be_chosen(matcher, reference, view, kind, stage):
 
 
 def test_weights_change_what_is_matched(matcher, reference, view):
-    plain = matcher.match(reference, view.image, Options(weighting=Weighting('none')))
-    strong = matcher.match(reference, view.image, Options(weighting=Weighting('sew', range=0.9)))
+    plain = matcher.match(reference, view.image, by_points(weighting=Weighting('none')))
+    strong = matcher.match(reference, view.image, by_points(weighting=Weighting('sew', range=0.9)))
     assert len(strong.correspondences) != len(plain.correspondences)
 
 
@@ -296,7 +305,7 @@ def test_without_objects_weighting_changes_nothing(coffee, view):
     reference = matcher.prepare(coffee)
     assert reference.scene.source == 'none: no detector'
     weighted = matcher.match(reference, view.image, SEW)
-    plain = matcher.match(reference, view.image, Options(weighting=Weighting('none')))
+    plain = matcher.match(reference, view.image, by_points(weighting=Weighting('none')))
     assert weighted.image_weights.description == 'none: no detector'
     assert np.array_equal(weighted.correspondences.scores, plain.correspondences.scores)
 
@@ -310,7 +319,7 @@ def test_only_paired_objects_weigh(matcher, coffee, view):
     in_corner = corner.contains(reference.features.keypoints)
     assert in_corner.any()
     assert paired.reference_weights.values[in_corner].max() == 0.5
-    options = Options(weighting=Weighting('sew'), pairing=Pairing('none'))
+    options = by_points(weighting=Weighting('sew'), pairing=Pairing('none'))
     alone = matcher.match(reference, view.image, options)
     assert alone.reference_weights.values[in_corner].min() == 1
 
@@ -376,7 +385,7 @@ def test_of_the_reference_nothing_is_computed_for_the_second_image(
 ):
     marks = (MarkedObject('cup', Area(150, 20, 450, 330)),)
     reference = matcher.prepare(Reference(coffee, objects=marks))
-    analysis, options = matcher.analyse(view.image), Options(weighting=Weighting(kind))
+    analysis, options = matcher.analyse(view.image), by_points(weighting=Weighting(kind))
     of_reference = reference.features.keypoints
     (first,) = matcher.match_all([reference], analysis, options)
     assert sorted(name for name, points in prepared if points is of_reference) == [
@@ -411,15 +420,15 @@ def test_another_pairing_or_weighting_prepares_the_reference_again(matcher, coff
     ):
         assert len(analysis.features)
         prepared.clear()
-        (match,) = matcher.match_all([reference], analysis, Options(weighting=weighting))
+        (match,) = matcher.match_all([reference], analysis, by_points(weighting=weighting))
         assert len(prepared) == (4 if prepares_again else 2)
         fresh = matcher.prepare(Reference(coffee, objects=marks))
-        (again,) = matcher.match_all([fresh], analysis, Options(weighting=weighting))
+        (again,) = matcher.match_all([fresh], analysis, by_points(weighting=weighting))
         assert (again.correspondences.scores == match.correspondences.scores).all()
 
 
 def test_a_changed_reference_shares_nothing_that_was_prepared(matcher, reference, view):
-    matcher.match(reference, view.image)
+    matcher.match(reference, view.image, by_points())
     assert (
         replace(reference, matchability=0.5).prepared_features is not reference.prepared_features
     )
@@ -448,7 +457,7 @@ def test_computing_a_value_may_need_another_one():
 
 
 def test_auto_weights_nothing_that_is_found_without(matcher, reference, view, matcher_calls):
-    match = matcher.match(reference, view.image)
+    match = matcher.match(reference, view.image, by_points())
     assert match.verdict.status is Status.OK
     assert (match.weighting, len(matcher_calls)) == ('none', 1)
 
@@ -456,12 +465,12 @@ def test_auto_weights_nothing_that_is_found_without(matcher, reference, view, ma
 def test_auto_tries_again_with_weights_and_takes_the_better(matcher, coffee, matcher_calls):
     marks = (MarkedObject('cat', Area(150, 20, 450, 330)),)
     reference = matcher.prepare(Reference(coffee, objects=marks))
-    match = matcher.match(reference, example_photo('chelsea'))
+    match = matcher.match(reference, example_photo('chelsea'), by_points())
     assert len(matcher_calls) == 2
     assert match.verdict.status is not Status.OK
     assert [match.scene.objects[p.image_object].label for p in match.paired.pairs] == ['cat']
     alone = [
-        matcher.match(reference, example_photo('chelsea'), Options(weighting=Weighting(kind)))
+        matcher.match(reference, example_photo('chelsea'), by_points(weighting=Weighting(kind)))
         for kind in ('none', 'sew')
     ]
     assert match.agreement == max(attempt.agreement for attempt in alone)
@@ -470,7 +479,7 @@ def test_auto_tries_again_with_weights_and_takes_the_better(matcher, coffee, mat
 def test_auto_does_not_try_again_when_it_sees_no_object(matcher, reference, matcher_calls):
     grey = np.full((400, 600, 3), 127, np.uint8)
     grey[100:300:8, 100:500] = grey[100:300, 100:500:8] = 0
-    match = matcher.match(reference, grey)
+    match = matcher.match(reference, grey, by_points())
     assert (match.weighting, len(matcher_calls)) == ('none', 1)
     assert match.image_weights.description == 'none: yolov4-tiny saw nothing'
 
@@ -495,12 +504,12 @@ def test_one_look_at_an_image_finds_the_best_of_several_references(matcher, coff
         matcher.prepare(example_photo('rocket')),
     ]
     analysis = matcher.analyse(scene.view(8.0, frame=0).image)
-    matches = matcher.match_all(references, analysis)
+    matches = matcher.match_all(references, analysis, by_points())
     assert [match.verdict.status is Status.OK for match in matches] == [False, True, False]
     assert matches[1].agreement == max(match.agreement for match in matches)
     # One of them was found without weights, so nothing was detected for the others.
     assert not analysis.has_scene
-    alone = matcher.match(references[1], analysis.image)
+    alone = matcher.match(references[1], analysis.image, by_points())
     assert np.allclose(
         alone.verdict.reference_to_image, matches[1].verdict.reference_to_image, rtol=1e-6
     )
@@ -509,7 +518,7 @@ def test_one_look_at_an_image_finds_the_best_of_several_references(matcher, coff
 def test_objects_are_detected_once_for_all_references(matcher, coffee):
     references = [matcher.prepare(coffee), matcher.prepare(example_photo('chelsea'))]
     analysis = matcher.analyse(example_photo('astronaut'))
-    matches = matcher.match_all(references, analysis)
+    matches = matcher.match_all(references, analysis, by_points())
     assert all(match.verdict.status is not Status.OK for match in matches)
     assert analysis.has_scene
     assert matches[0].scene is matches[1].scene is analysis.scene
@@ -538,7 +547,7 @@ def test_the_strongest_keypoints_are_kept_in_their_order(matcher, reference):
 
 def test_fewer_keypoints_are_matched_on_both_sides(matcher, reference, view, matcher_calls):
     analysis = matcher.analyse(view.image, max_keypoints=200)
-    (match,) = matcher.match_all([reference], analysis)
+    (match,) = matcher.match_all([reference], analysis, by_points())
     assert [len(side.points) for side in matcher_calls[0][:2]] == [200, 200]
     assert match.image_keypoints == 200
     assert match.verdict.status is Status.OK
@@ -562,12 +571,12 @@ def prior_of(reference, view, **changes):
     return replace(Prior(reference, BY_POINTS, view.picture_to_image, tracked=True), **changes)
 
 
-@pytest.mark.parametrize('options', [Options(), SEW], ids=['auto', 'sew'])
+@pytest.mark.parametrize('options', [by_points(), SEW], ids=['auto', 'sew'])
 def test_a_closer_look_is_taken_where_it_was_tracked_to(
     matcher, reference, small_view, options, matcher_calls
 ):
     analysis = matcher.analyse(small_view.image)
-    approach = BY_POINTS if options == Options() else BY_WEIGHTED_POINTS
+    approach = BY_POINTS if options == by_points() else BY_WEIGHTED_POINTS
     prior = prior_of(reference, small_view, approach=approach, locked=3)
     (match,) = matcher.match_all([reference], analysis, options, prior)
     assert match.verdict.status is Status.OK
@@ -592,7 +601,7 @@ def test_what_is_not_where_it_was_tracked_to_is_found_elsewhere(matcher, referen
     wrong = np.array([[0.4, 0, 20], [0, 0.4, 400], [0, 0, 1]])
     prior = prior_of(reference, small_view, reference_to_image=wrong)
     (match,) = matcher.match_all([reference], matcher.analyse(small_view.image), prior=prior)
-    (alone,) = matcher.match_all([reference], matcher.analyse(small_view.image))
+    (alone,) = matcher.match_all([reference], matcher.analyse(small_view.image), by_points())
     assert match.locked == 0
     assert match.verdict.status is alone.verdict.status
     assert (match.correspondences.scores == alone.correspondences.scores).all()
@@ -629,7 +638,7 @@ def test_the_whole_image_is_looked_at_without_such_a_prior(
     (match,) = matcher.match_all(
         [reference],
         analysis,
-        Options(weighting=Weighting('none')),
+        by_points(weighting=Weighting('none')),
         prior_of(reference, small_view, **changes),
     )
     assert match.locked == 0

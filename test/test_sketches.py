@@ -40,6 +40,7 @@ from niom_ros.stream.answers import find_best
 INK = Options(drawing_search='ink')
 BY_INK, BY_POINTS = Approach(Ink.name), Approach(Points.name)
 BY_WEIGHTED_POINTS = Approach(Points.name, 'sew')
+BY_SIFT, BY_TURNED = Approach('classical'), Approach('turned')
 BY_KIND = Approach(Alike.name)
 BENT = np.array([[0.8, 0.1, 60], [-0.08, 0.85, 70], [0.0002, -0.0001, 1]])
 
@@ -70,7 +71,7 @@ def test_a_sketch_finds_what_it_shows(
     assert corner_error(verdict.reference_to_image, view.picture_to_image, reference.box) < 12
     # Nothing had to be detected for it.
     assert not analysis.has_scene
-    assert set(match.stage_seconds) == {'extract', 'match', 'verify', 'edges', 'trace'}
+    assert set(match.stage_seconds) == {'sift', 'extract', 'match', 'verify', 'edges', 'trace'}
 
 
 def test_its_points_lie_where_it_was_found_best_first(
@@ -354,7 +355,7 @@ def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(matcher: M
     photo = example_photo('chelsea')
     cat = matcher.prepare(Reference(sketch_of_a_cat(), label='cat'), fewest_keypoints=0)
     planned = matcher.approaches(cat, Options())
-    assert planned == [BY_POINTS, BY_INK, Approach(OnObject.name), BY_KIND]
+    assert planned == [BY_SIFT, BY_POINTS, BY_INK, Approach(OnObject.name), BY_KIND]
     match = matcher.match(cat, photo)
     # It is another cat, so it does not count as found.
     assert match.verdict.status is Status.LOW_CONFIDENCE
@@ -399,18 +400,19 @@ def test_approaches_depend_on_the_reference_and_the_options(
     matcher: Matcher, reference: PreparedReference, coffee: np.ndarray
 ) -> None:
     photo, approaches = matcher.prepare(coffee), matcher.approaches
-    by_both = [BY_POINTS, BY_WEIGHTED_POINTS, BY_KIND]
+    by_both = [BY_SIFT, BY_POINTS, BY_WEIGHTED_POINTS, BY_TURNED, BY_KIND]
     sew, matches = Options(weighting=Weighting('sew')), Options(drawing_search='matches')
-    assert approaches(reference, Options()) == [BY_POINTS, BY_INK, BY_KIND]
+    assert approaches(reference, Options()) == [BY_SIFT, BY_POINTS, BY_INK, BY_KIND]
     before = Prior(reference, BY_INK, np.eye(3))
-    assert approaches(reference, Options(), before) == [BY_INK, BY_POINTS, BY_KIND]
+    assert approaches(reference, Options(), before) == [BY_INK, BY_SIFT, BY_POINTS, BY_KIND]
     assert approaches(reference, INK) == [BY_INK, BY_KIND]
     assert approaches(reference, matches) == by_both
     assert approaches(reference, sew) == [BY_WEIGHTED_POINTS, BY_INK, BY_KIND]
     for options in (Options(), INK):
         assert approaches(photo, options) == by_both
     before = Prior(photo, BY_WEIGHTED_POINTS, np.eye(3))
-    assert approaches(photo, Options(), before) == [BY_WEIGHTED_POINTS, BY_POINTS, BY_KIND]
+    others = [approach for approach in by_both if approach != BY_WEIGHTED_POINTS]
+    assert approaches(photo, Options(), before) == [BY_WEIGHTED_POINTS, *others]
     with pytest.raises(SettingsError, match='drawing_search'):
         Options(drawing_search='pencil')
 
