@@ -239,13 +239,13 @@ def kind_record(same, sign, unit):
 
 
 def test_the_share_of_other_kinds_that_are_called_alike_is_reported():
-    calibration = Calibration(dict.fromkeys(KIND_SIGNS, 1.0), -3.0)
+    calibration = Calibration(dict.fromkeys(KIND_SIGNS, 1.0), -3.9)
     records = [kind_record(True, 0.9, 'a'), kind_record(True, 0.5, 'b')]
     records += [kind_record(False, 0.9 if number < 1 else 0.3, str(number)) for number in range(4)]
     told = kind_performance(calibration, records)
     assert (told['same_kind'], told['other_kinds']) == (2, 4)
     assert (told['called_alike'], told['falsely_called_alike']) == (0.0, 0.0)
-    bolder = kind_performance(replace(calibration, bias=-2.5), records)
+    bolder = kind_performance(replace(calibration, bias=-3.4), records)
     assert (bolder['called_alike'], bolder['falsely_called_alike']) == (0.5, 0.25)
     assert bolder['falsely_called_alike_upper'] > 0.5
 

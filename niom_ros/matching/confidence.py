@@ -32,8 +32,9 @@ INK_SIGNS = {
     'corner_uncertainty': -1,
 }
 # That an object is of the reference's kind: how similarly networks name and describe both as a
-# whole, how similar their parts are, and how certain it is which part corresponds to which.
-KIND_SIGNS = {'names': 1, 'description': 1, 'similarity': 1, 'certainty': 1}
+# whole, how similar their parts are, how certain it is which part corresponds to which, and how
+# surely a detector gives both the same label.
+KIND_SIGNS = {'names': 1, 'description': 1, 'similarity': 1, 'certainty': 1, 'label': 1}
 # That a point of the reference is found on it: how much better the best place is than others.
 POINT_SIGNS = {'peak': 1, 'certainty': 1}
 # The logarithm is taken of all others.
@@ -43,6 +44,7 @@ LINEAR = (
     'description',
     'similarity',
     'certainty',
+    'label',
 )
 CLASSICAL = 'sift'  # the names of the calibrations for SIFT keypoints,
 INK = 'ink'  # for drawings,
