@@ -14,6 +14,7 @@ from typing import Any
 from geometry_msgs.msg import TransformStamped
 import torch
 
+from niom_ros.matching import image_analysis
 from niom_ros.matching.features import Extractor
 from niom_ros.matching.matchers.lightglue import LightGlueMatcher
 from niom_ros.nodes import configuration, frame_worker, outputs, reference_services
@@ -68,6 +69,7 @@ def with_pause(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 if __name__ == '__main__':
+    image_analysis.sift_features = trapped('sift', image_analysis.sift_features)
     Extractor.extract = trapped('extractor', Extractor.extract)
     LightGlueMatcher.match = trapped('matcher', LightGlueMatcher.match)
     GridDetector.detect = trapped('detector', GridDetector.detect)

@@ -65,7 +65,8 @@ def faulty_bench(folder, models, *arguments):
     faults = folder / 'faults'
     faults.mkdir()
     tracking = ('-p', 'tracking:=true', '-p', 'match_interval:=0.5', '-p', 'image_timeout:=1.5')
-    arguments = (*FAST, *tracking, *arguments)
+    # The traps are in the networks; SIFT has a test of its own.
+    arguments = (*FAST, *tracking, '-p', 'keypoint_search:=networks', *arguments)
     with ros_network() as node, pytest.MonkeyPatch.context() as patch:
         patch.setenv('FAULTS', str(faults))
         patch.setenv('NIOM_MODELS', str(models))
@@ -413,6 +414,22 @@ def test_a_stage_that_fails_costs_its_frames_and_nothing_else(cup_film, bench):
         cup_film.show_until(is_matched)
     finally:
         assert bench.set_parameter('weighting', 'auto').successful
+        assert bench.set_parameter('tracking', True).successful
+    cup_film.show_until_tracked()
+
+
+def test_sift_that_fails_costs_its_frames_and_nothing_else(cup_film, bench):
+    assert bench.set_parameter('tracking', False).successful
+    assert bench.set_parameter('keypoint_search', 'both').successful
+    try:
+        trap = bench.faults / 'sift'
+        trap.write_text('MemoryError')
+        fault = cup_film.show_until(status_is(Homography.FAULT))
+        assert 'out of memory: free memory, or lower max_image_side' in fault.status_message
+        trap.unlink()
+        cup_film.show_until(is_matched)
+    finally:
+        assert bench.set_parameter('keypoint_search', 'networks').successful
         assert bench.set_parameter('tracking', True).successful
     cup_film.show_until_tracked()
 

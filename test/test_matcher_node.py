@@ -88,7 +88,8 @@ def test_the_reference_is_found_in_the_camera_image(bench, with_reference, view,
         assert len(values) == count
     assert len(result.inlier) == count
     assert sum(result.inlier) == result.inliers > 50
-    assert result.reference_keypoints == result.image_keypoints == 512
+    assert result.reference_keypoints == 512  # of the network;
+    assert 512 < result.image_keypoints < 3000  # of SIFT, which found it
     assert list(result.stage_names) == ['extract', 'match', 'verify']
     assert all(seconds > 0 for seconds in result.stage_seconds)
     assert 'inlier_ratio' in result.check_names
@@ -404,7 +405,8 @@ def test_a_drawing_is_taken_for_one_or_declared_to_be_one(bench, coffee):
 def slow_matcher(bench, coffee_file, tmp_path):
     """Run a second matcher beside the first, so slow that a frame takes it many seconds."""
     log = tmp_path / 'slow.txt'
-    slow = ('-p', 'max_keypoints:=4096', '-p', f'reference_path:={coffee_file}', *RELIABLE)
+    slow = ('-p', 'max_keypoints:=4096', '-p', 'keypoint_search:=networks')
+    slow = (*slow, '-p', f'reference_path:={coffee_file}', *RELIABLE)
     with running('matcher_node', log, '-r', '__node:=slow', *slow) as process:
         results = Inbox(bench.node, MatchResult, 'slow/match')
         spin_until(
@@ -469,11 +471,11 @@ def test_pictures_reach_their_listeners(bench, with_reference, view, topic):
 
 def test_parameters_change_live_or_are_refused_with_a_reason(bench, with_reference, view):
     image = rgb_to_message(view.image, Header())
-    assert bench.set_parameter('min_inliers', 1000).successful
+    assert bench.set_parameter('min_inlier_ratio', 1.0).successful
     strict = bench.result_of(image)
     assert strict.homography.status != Homography.OK
     assert strict.homography.reference_id == 'cup'
-    assert bench.set_parameter('min_inliers', 20).successful
+    assert bench.set_parameter('min_inlier_ratio', 0.25).successful
     assert bench.result_of(image).homography.status == Homography.OK
     for name, value in (
         ('min_inliers', 3),

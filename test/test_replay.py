@@ -196,7 +196,7 @@ def test_it_says_what_it_found(finished):
     assert rows['statuses'] == 'OK 4'
     assert rows['camera_info'] == '/camera/camera_info'
     assert rows['poses'] == '4'
-    assert re.fullmatch(r'seconds +extract \d.*, match \d.*, verify \d.*', rows['median'])
+    assert re.fullmatch(r'seconds +sift \d.*', rows['median'])
     assert str(finished.folder / 'video.mp4') in rows['written']
 
 

@@ -184,8 +184,11 @@ def test_a_copy_of_a_sketch_is_found_by_matches(
     analysis = matcher.analyse(bent_copy())
     (match,) = matcher.match_all([reference], analysis)
     assert match.verdict.status is Status.OK, match.verdict.message
-    assert match.approach == BY_POINTS
+    assert match.approach == BY_SIFT
     assert 'edges' not in match.stage_seconds
+    assert corner_error(match.verdict.reference_to_image, BENT, reference.box) < 6
+    match = matcher.match(reference, bent_copy(), Options(keypoint_search='networks'))
+    assert match.found and match.approach == BY_POINTS
     assert corner_error(match.verdict.reference_to_image, BENT, reference.box) < 12
 
 
@@ -322,7 +325,8 @@ def test_the_other_approach_is_tried_when_the_first_fails(
     for strategy in (Points, Ink):
         monkeypatch.setattr(strategy, 'find', refusing_first(strategy.find))
     prior = Prior(wanted, first, np.eye(3))
-    (match,) = matcher.match_all([wanted], matcher.analyse(image), prior=prior)
+    networks = Options(keypoint_search='networks')
+    (match,) = matcher.match_all([wanted], matcher.analyse(image), networks, prior)
     assert tried == [first, BY_POINTS]
     assert match.approach == BY_POINTS
     assert match.verdict.status is Status.OK, match.verdict.message
@@ -376,10 +380,10 @@ def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(matcher: Mat
     unlabelled = matcher.prepare(sketch, fewest_keypoints=0)
     analysis = matcher.analyse(photo)
     (match,) = matcher.match_all([unlabelled], analysis)
-    assert not analysis.has_scene and match.approach in (BY_POINTS, BY_INK)
+    assert not match.paired.pairs and match.approach in (BY_SIFT, BY_POINTS, BY_INK)
     labelled = matcher.prepare(Reference(sketch, label='cat'), fewest_keypoints=0)
     match = matcher.match(labelled, example_photo('brick'))
-    assert match.approach in (BY_POINTS, BY_INK)
+    assert match.approach in (BY_SIFT, BY_POINTS, BY_INK)
     assert match.paired.description.startswith('none: no object in the image')
 
 
@@ -431,7 +435,8 @@ def test_a_plain_outline_is_enough_for_a_drawing_but_not_for_a_photo(matcher: Ma
     # A photo that somebody calls a drawing, with no ink in it, is still looked for by matches.
     forced = matcher.prepare(Reference(dot, drawing=True), fewest_keypoints=0)
     assert forced.drawing
-    assert matcher.approaches(forced, INK) == [BY_POINTS, BY_WEIGHTED_POINTS, BY_KIND]
+    by_matches = [BY_SIFT, BY_POINTS, BY_WEIGHTED_POINTS, BY_TURNED, BY_KIND]
+    assert matcher.approaches(forced, INK) == by_matches
 
 
 def test_only_the_part_that_counts_is_laid_along_edges(matcher: Matcher, view: View) -> None:

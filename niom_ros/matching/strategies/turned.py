@@ -13,7 +13,7 @@ from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import jacobian, locate
 from niom_ros.matching.keypoint_matcher import PreparedFeatures
-from niom_ros.matching.match import Match, Weights
+from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.preparation import features_of, used_part
 from niom_ros.matching.prepared_reference import PreparedReference, TurnedSide
@@ -98,8 +98,6 @@ class Turned:
             verdict,
             correspondences,
             image_keypoints=len(image.features),
-            reference_weights=Weights.not_asked_for(),
-            image_weights=Weights.not_asked_for(),
         )
 
     def _side(
