@@ -209,14 +209,13 @@ def test_any_number_of_landmarks_is_placed(matcher, count):
 
 def test_a_landmark_outside_of_the_region_is_placed_beside_it_without_confidence(matcher):
     points = [(160.0, 160.0), (20.0, 160.0)]
-    reference = with_landmarks(matcher, points, region=Box(60, 60, 200, 200))
-    answer = Stream(matcher, reference).answer(wall())
-    assert answer.status is Status.ALIKE
-    inner, outer = answer.landmarks
-    assert outer.confidence < 0.05 < inner.confidence
-    assert outer.deviation > 2 * inner.deviation
+    reference = with_landmarks(matcher, points, region=Box(40, 40, 240, 240))
+    landmarks = matcher.match(reference, wall(), Options(strategies=('alike',))).alike.landmarks
+    inner, outer = landmarks.confidences
+    assert outer < 0.05 < inner
+    assert landmarks.deviations[1] > 2 * landmarks.deviations[0]
     truth = on_the_wall(np.array(points))
-    assert math.dist((outer.x, outer.y), truth[1]) < 60
+    assert math.dist(landmarks.places[1], truth[1]) < 60
 
 
 def test_a_landmark_that_is_masked_has_no_confidence_beside_one_that_is_not(matcher):

@@ -1,17 +1,17 @@
 """What `niom calibrate --subjects alike` does: learn when another object is of the same kind.
 
-And how certain each point on it is. Both are fitted on one half of the pictures, and reported on
-the other half.
+And how certain each point on it is. Both are fitted on all pairs, because there are few, and
+reported for pairs that were judged by a fit on other pictures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from niom_ros.benchmarks.evaluation.benchmark import Record, share
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
-from niom_ros.benchmarks.evaluation.halves import halves
+from niom_ros.benchmarks.evaluation.cross_fit import cross_fitted
 from niom_ros.benchmarks.evaluation.logistic import logistic, rows, scores
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.suites.abstain import (
@@ -27,8 +27,11 @@ from niom_ros.matching.confidence import Calibration, KIND_SIGNS, POINT_SIGNS
 
 METHOD = 'alike'
 GROUPS = (SAME_KIND, UNRELATED_OBJECT, UNRELATED_PHOTO, UNRELATED_DRAWING)
-MAX_FALSE = 0.01  # share of other kinds that may be called alike, of the half that is fitted on
-MIN_RIGHT = 0.87  # share of the claimed points that must be right there
+MAX_FALSE = 0.01  # share of other kinds that may be called alike, of those that are fitted on
+MIN_RIGHT = 0.87  # share of the claimed points that must be right, of all,
+MIN_RIGHT_BETWEEN_TWO = 0.6  # and of those between any two pictures
+MANY_POINTS = 100  # of two pictures: fewer are not looked at on their own
+FEW_POINTS = 10
 
 
 def calibrated_kinds(task: Evaluation) -> tuple[Calibration, dict[str, dict[str, float]], str]:
@@ -36,21 +39,26 @@ def calibrated_kinds(task: Evaluation) -> tuple[Calibration, dict[str, dict[str,
     done = measure(
         AbstainBenchmark(task.data, task.seed), task, [METHOD], judged=False, groups=GROUPS
     )
-    seen, unseen = halves([record for record in done.records[METHOD] if record['alike']])
-    same = np.array([is_same(record) for record in seen])
+    records = [record for record in done.records[METHOD] if record['alike']]
+    fitted = fit_kinds(records)
+    results = {
+        'fitted on': kind_performance([(fitted, records)]),
+        'cross-fitted': kind_performance(cross_fitted(records, fit_kinds)),
+    }
+    return fitted, results, done.data_key
+
+
+def fit_kinds(records: Sequence[Record]) -> Calibration:
+    """Fit when an object is called alike."""
+    same = np.array([is_same(record) for record in records])
     if not len(same) or same.all() or not same.any():
         raise UserError('objects of the same and of other kinds are needed: use more pairs')
-    signs = rows([record['alike'] for record in seen], KIND_SIGNS)
+    signs = rows([record['alike'] for record in records], KIND_SIGNS)
     # Both sorts weigh the same, however many pairs there are of each.
     importance = np.where(same, 0.5 / same.mean(), 0.5 / (1 - same.mean()))
     fitted = logistic(signs, same, KIND_SIGNS, importance)
     highest = np.quantile(scores(fitted, signs[~same]), 1 - MAX_FALSE)
-    fitted = replace(fitted, bias=fitted.bias - max(0.0, float(highest)))
-    results = {
-        title: kind_performance(fitted, part)
-        for title, part in (('fitted on', seen), ('held out', unseen))
-    }
-    return fitted, results, done.data_key
+    return replace(fitted, bias=fitted.bias - max(0.0, float(highest)))
 
 
 def calibrated_points(
@@ -58,24 +66,44 @@ def calibrated_points(
 ) -> tuple[Calibration, dict[str, dict[str, float]], str]:
     """Return how certain points are, how well that works, and the key of the data."""
     done = measure(LandmarksBenchmark(task.data, task.seed), task, [METHOD], judged=False)
-    seen, unseen = halves([record for record in done.records[METHOD] if record['points']])
-    if not seen or not unseen:
+    records = [record for record in done.records[METHOD] if record['points']]
+    fitted = fit_points(records)
+    results = {
+        'fitted on': point_performance([(fitted, records)], kinds),
+        'cross-fitted': point_performance(cross_fitted(records, fit_points), kinds),
+    }
+    return fitted, results, done.data_key
+
+
+def fit_points(records: Sequence[Record]) -> Calibration:
+    """Fit how certain points are; of those claimed, MIN_RIGHT are right."""
+    if not records:
         raise UserError('landmarks of more pairs are needed to calibrate: use more pictures')
-    signs, right, importance = points_of(seen)
+    signs, right, importance = points_of(records)
     if right.all() or not right.any():
         raise UserError('right and wrong points are both needed to calibrate: use more pairs')
     fitted = logistic(signs, right, POINT_SIGNS, importance)
     found = scores(fitted, signs)
+    between = np.concatenate(
+        [[' '.join(record['places'])] * len(record['point_right']) for record in records]
+    )
+    lowest = [least_score(found, right, MIN_RIGHT)]
+    # Two pictures of many faces must not outvote others.
+    for pair in np.unique(between):
+        own = between == pair
+        if own.sum() >= MANY_POINTS:
+            lowest.append(least_score(found[own], right[own], MIN_RIGHT_BETWEEN_TWO))
+    return replace(fitted, bias=fitted.bias - max(0.0, *lowest))
+
+
+def least_score(found: np.ndarray, right: np.ndarray, share_right: float) -> float:
+    """Return the lowest score from which on this share of the points is right."""
     best_first = np.argsort(-found)
     rightly = np.cumsum(right[best_first]) / np.arange(1, len(right) + 1)
-    enough = np.flatnonzero(rightly >= MIN_RIGHT)
-    lowest = found[best_first[enough[-1] if len(enough) else 0]]
-    fitted = replace(fitted, bias=fitted.bias - max(0.0, float(lowest)))
-    results = {
-        title: point_performance(fitted, kinds, part)
-        for title, part in (('fitted on', seen), ('held out', unseen))
-    }
-    return fitted, results, done.data_key
+    enough = np.flatnonzero(rightly >= share_right)
+    if not len(enough) or enough[-1] < FEW_POINTS:  # a lucky few prove nothing
+        return float(found.max())
+    return float(found[best_first[enough[-1]]])
 
 
 def is_same(record: Record) -> bool:
@@ -95,9 +123,17 @@ def points_of(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray, np.nda
     return np.concatenate(signs), np.concatenate(right), together / together.mean()
 
 
-def kind_performance(calibration: Calibration, records: Sequence[Record]) -> dict[str, float]:
+Judged = Iterable[tuple[Calibration, Sequence[Record]]]
+"""Pairs, and what they are judged by."""
+
+
+def kind_performance(judged: Judged) -> dict[str, float]:
     """Return how many pairs of the same kind, and of others, are called alike."""
-    claims = [(is_same(r), calibration.confidence(r['alike']) >= 0.5) for r in records]
+    claims = [
+        (is_same(record), calibration.confidence(record['alike']) >= 0.5)
+        for calibration, records in judged
+        for record in records
+    ]
     false = sum(claimed for same, claimed in claims if not same)
     others = sum(not same for same, _ in claims)
     return {
@@ -109,12 +145,11 @@ def kind_performance(calibration: Calibration, records: Sequence[Record]) -> dic
     }
 
 
-def point_performance(
-    calibration: Calibration, kinds: Calibration, records: Sequence[Record]
-) -> dict[str, float]:
+def point_performance(judged: Judged, kinds: Calibration) -> dict[str, float]:
     """Return how many points are claimed on objects that are called alike, and how rightly."""
     claims = [
         (kinds.confidence(record['alike_signs']) >= 0.5, calibration.confidence(signs) >= 0.5, hit)
+        for calibration, records in judged
         for record in records
         for signs, hit in zip(record['point_signs'], record['point_right'], strict=True)
     ]
