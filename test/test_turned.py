@@ -8,7 +8,7 @@ import pytest
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, Settings
-from niom_ros.matching.geometry import corner_error
+from niom_ros.matching.geometry import corner_error, Status
 from niom_ros.matching.match import Approach
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_reference import PreparedReference
@@ -89,6 +89,21 @@ def test_the_last_turn_is_tried_first_and_sides_are_prepared_once(
         (match,) = matcher.match_all([cup], analysis, NETWORKS, prior)
         assert match.found and match.approach == APPROACH
     assert prepared == [3]
+
+
+def test_what_fits_in_two_directions_is_not_believed(matcher: Matcher, coffee: np.ndarray) -> None:
+    cup = matcher.prepare(coffee)
+    image, _ = turned_image(coffee, 1)
+    image[250:, 350:] = 120
+    small = cv2.resize(coffee, (250, 167), interpolation=cv2.INTER_AREA)
+    image[300:467, 370:620] = np.rot90(small, 2)
+    match = matcher.match(cup, image, ONLY_TURNED)
+    assert not match.found and match.status is Status.LOW_CONFIDENCE
+    assert 'in another direction' in match.message and match.confidence < 0.5
+    # What was found before tells them apart.
+    prior = Prior(cup, APPROACH, turned_image(coffee, 1)[1])
+    (match,) = matcher.match_all([cup], matcher.analyse(image), ONLY_TURNED, prior)
+    assert match.found and quarters_of(match.reference_to_image, cup) == 1
 
 
 def test_turns_follow_from_a_view(matcher: Matcher, cup: PreparedReference) -> None:

@@ -1,6 +1,7 @@
 """Finding a reference by the keypoints of networks, turned by quarter turns."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,23 +12,42 @@ from niom_ros.core.plugins import FAILED, MATCHERS
 from niom_ros.core.settings import Options, Sought, WeightingKind
 from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import jacobian, locate
+from niom_ros.matching.geometry import (
+    jacobian,
+    locate,
+    MAX_REFUSED_CONFIDENCE,
+    Status,
+    Verdict,
+)
 from niom_ros.matching.keypoint_matcher import PreparedFeatures
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
 from niom_ros.matching.preparation import features_of, used_part
 from niom_ros.matching.prepared_reference import PreparedReference, TurnedSide
+from niom_ros.matching.prior import Prior
 from niom_ros.matching.strategies.ink_judgement import searches_by_ink
 from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
 
 QUARTERS = (2, 1, 3)  # quarter turns anticlockwise, in the order in which they are tried
+UPRIGHT = ('classical', 'points')  # strategies whose matches, if refused, are rivals
+
+
+@dataclass(frozen=True)
+class TurnedParameters:
+    """When one direction is believed."""
+
+    clearly: float = 3.0  # times as many points must agree as in any other direction
+    same_place: float = 3.0  # reprojection errors within which points are at the same place
+
+
+DEFAULTS = TurnedParameters()
 
 
 class Turned:
     """Matches keypoints with the reference turned by 90, 180 and 270 degrees.
 
     The networks recognise a picture that is turned by up to about 45 degrees. Each turn costs a
-    match, so this comes after everything that is cheaper; the turned sides are prepared once.
+    match, so this comes after what is cheaper; the turned sides are prepared once.
     """
 
     name: ClassVar[str] = 'turned'
@@ -56,19 +76,41 @@ class Turned:
         return agrees_at_least_as_well(earlier, later)
 
     def find(self, search: Search) -> Match | None:
-        """Match one turned side after the other until the reference is found."""
+        """Match every turned side; only one of them may fit, and upright must not fit either.
+
+        Round things fit in several directions: then none is believed. In a stream, the last turn
+        is believed if it fits where it did before.
+        """
         image = search.image
         if len(image.features) < 4 or not len(search.reference.features):
             return None
         of_image = self._matcher.prepare(self._matcher.project(image.features))
-        best: Match | None = None
+        matches: list[Match] = []
         for quarters in likely_turns(search):
             match = self._match_side(search, quarters, of_image)
-            if best is None or match.agreement > best.agreement:
-                best = match
-            if match.found:
-                break
-        return best
+            if is_where_it_was(match, search.own_prior):
+                return match
+            matches.append(match)
+        best = max(matches, key=lambda match: match.agreement)
+        others = [match for match in matches if match is not best]
+        if search.earlier.strategy in UPRIGHT:
+            others.append(search.earlier)
+        view = best.reference_to_image
+        if view is None:
+            return best
+        rivals = [match for match in others if not shows_it_there(match, view, search)]
+        rival = max((int(match.inliers.sum()) for match in rivals), default=0)
+        if int(best.inliers.sum()) >= DEFAULTS.clearly * rival:
+            return best
+        message = f'{best.message}, and {rival} in another direction'
+        refused = Verdict(
+            Status.LOW_CONFIDENCE,
+            message,
+            best.inliers,
+            confidence=MAX_REFUSED_CONFIDENCE,
+            checks=best.verdict.checks,
+        )
+        return replace(best, verdict=refused)
 
     def _match_side(self, search: Search, quarters: int, of_image: PreparedFeatures) -> Match:
         """Match the reference after some quarter turns."""
@@ -126,6 +168,22 @@ class Turned:
             self._matcher.prepare(self._matcher.project(features)),
             np.linalg.inv(quarter_turn(quarters, width, height)),
         )
+
+
+def is_where_it_was(match: Match, prior: Prior | None) -> bool:
+    """Return whether a match found the reference about where it was before."""
+    view = match.reference_to_image
+    return view is not None and prior is not None and prior.is_close_to(view)
+
+
+def shows_it_there(match: Match, view: np.ndarray, search: Search) -> bool:
+    """Return whether the points of a match agree with a view: networks tolerate some turns."""
+    agreeing = match.correspondences.reference_points[match.inliers]
+    if not len(agreeing):
+        return True
+    offsets = warp_points(view, agreeing) - match.correspondences.image_points[match.inliers]
+    within = DEFAULTS.same_place * search.options.limits.reprojection_error
+    return bool(np.median(np.linalg.norm(offsets, axis=1)) <= within)
 
 
 def likely_turns(search: Search) -> Iterable[int]:
