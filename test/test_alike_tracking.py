@@ -678,6 +678,19 @@ def test_a_stream_answers_a_loss_at_once_and_matches_again():
     assert stream.wants_match
 
 
+def test_an_object_without_certain_points_is_answered_but_not_tracked():
+    script = Script()
+    verdict = script.match.verdict
+    few = np.zeros_like(verdict.inliers)
+    few[:3] = True
+    script.match = replace(script.match, verdict=replace(verdict, inliers=few))
+    stream = Stream(script)
+    for number in range(4):
+        frame = frame_of(seen(seed=number), number)
+        assert stream.follow(frame) is None and stream.wants_match
+        assert stream.match(frame).status is Status.ALIKE
+
+
 def test_a_stream_matches_in_full_as_often_as_for_the_very_object():
     stream = Stream(Script())
     wanted = []

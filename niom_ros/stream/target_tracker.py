@@ -5,6 +5,7 @@ from threading import Lock
 from typing import Any
 
 from niom_ros.core.settings import Limits
+from niom_ros.matching.alike_object import MIN_CERTAIN
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.match import Match, Weights
 from niom_ros.references.known_reference import KnownReference
@@ -74,7 +75,7 @@ class TargetTracker:
         if target is None or not self._aims_at(target):
             return
         known = answer.reference
-        if not answer.located or known is None:
+        if known is None or not can_be_tracked(answer.upright):
             self._tracker.not_found(frame.stamp)
             return
         self._tags.note(frame.stamp, frame.stamp if frame.tag is None else frame.tag)
@@ -91,6 +92,16 @@ class TargetTracker:
     def _aims_at(self, target: Target | None) -> bool:
         with self._lock:
             return target == self._target
+
+
+def can_be_tracked(match: Match) -> bool:
+    """Return whether a match gives a track enough to start from.
+
+    An object may be called alike by its label alone, without a part that is certain.
+    """
+    if match.status is Status.ALIKE:
+        return int(match.inliers.sum()) >= MIN_CERTAIN
+    return match.located
 
 
 def tracked_answer(
