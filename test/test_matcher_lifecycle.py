@@ -125,6 +125,7 @@ def test_a_frame_that_is_being_matched_is_not_published_after_deactivation(bench
     # So slow that a frame takes it many seconds.
     in_state(bench, 'unconfigured')
     assert bench.set_parameter('max_keypoints', 4096).successful
+    assert bench.set_parameter('keypoint_search', 'networks').successful
     in_state(bench, 'active')
     bench.wait_until_connected()
     assert set_cup(bench, coffee).success
@@ -137,6 +138,7 @@ def test_a_frame_that_is_being_matched_is_not_published_after_deactivation(bench
         assert stamp not in [message.header.stamp for message in inbox.messages]
     in_state(bench, 'unconfigured')
     assert bench.set_parameter('max_keypoints', 512).successful
+    assert bench.set_parameter('keypoint_search', 'both').successful
 
 
 def test_cleanup_frees_the_references(bench, coffee):

@@ -174,6 +174,7 @@ def test_tracking_can_be_switched_off_and_on(film, bench):
 
 def test_full_matches_get_as_many_keypoints_as_max_latency_allows(film, bench):
     assert bench.set_parameter('tracking', False).successful
+    assert bench.set_parameter('keypoint_search', 'networks').successful
     all_of_them = film.show_until(lambda a: a.homography.status == Homography.OK).image_keypoints
     assert all_of_them > 128
     diagnostics = Inbox(bench.node, DiagnosticArray, '/diagnostics')
@@ -187,6 +188,7 @@ def test_full_matches_get_as_many_keypoints_as_max_latency_allows(film, bench):
         diagnostics.close()
         assert bench.set_parameter('max_latency', 0.0).successful
     film.show_until(lambda a: a.image_keypoints == all_of_them)
+    assert bench.set_parameter('keypoint_search', 'both').successful
     assert bench.set_parameter('tracking', True).successful
 
 

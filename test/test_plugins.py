@@ -28,7 +28,11 @@ from niom_ros.models.table import MODELS, models_named
 from niom_ros.nodes.ros_messages import rgb_to_message
 
 CUP = Box(0, 0, 600, 400)
-ACME = ('--extractor', 'acme-sift', '--matcher', 'acme-closest', '--detector', 'acme-middle')
+NETWORKS = ('--keypoint-search', 'networks')  # without SIFT, so that plug-ins are needed
+ACME = (
+    *('--extractor', 'acme-sift', '--matcher', 'acme-closest', '--detector', 'acme-middle'),
+    *NETWORKS,
+)
 
 
 @pytest.fixture(scope='module')
@@ -117,6 +121,7 @@ def test_the_node_finds_the_cup_with_plug_ins_of_others(with_label, coffee, scen
         'matcher': 'acme-closest',
         'detector': 'acme-middle',
         'extra_strategies': 'acme-template',
+        'keypoint_search': 'networks',
     }
     chosen = [word for name in names for word in ('-p', f'{name}:={names[name]}')]
     with (
@@ -185,7 +190,7 @@ REFUSED = [
         ['--detector', 'acme-middle', '--detector-path', 'a.pt'],
         "'acme-middle' takes no detector_path",
     ),
-    (['--extra-strategies', 'nobody'], "unknown strategy 'nobody': use one of points, ink"),
+    (['--extra-strategies', 'nobody'], "unknown strategy 'nobody': use one of classical, points"),
     (
         ['--extra-strategies', 'acme-no-strategy'],
         'cannot be loaded (TypeError: load returned a NoneType, not a Strategy)',
@@ -204,7 +209,8 @@ print(json.dumps(answers))
 
 
 def test_what_cannot_be_used_is_explained_in_one_line(with_label, files):
-    commands = [['match', *map(str, files), *arguments] for arguments, _ in REFUSED]
+    match = ('match', *map(str, files), *NETWORKS)
+    commands = [[*match, *arguments] for arguments, _ in REFUSED]
     finished = subprocess.run(
         [sys.executable, '-W', 'ignore', '-c', REFUSALS_SCRIPT, json.dumps(commands)],
         capture_output=True,

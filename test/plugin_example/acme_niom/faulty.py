@@ -19,7 +19,7 @@ class FailsInImages:
     """A strategy that fails with every image."""
 
     name = 'acme-fails'
-    rank = 50
+    rank = 10
     seeks = 'same_object'
     by_keypoints = False
 

@@ -13,7 +13,7 @@ class Template:
     """Finds references that were neither turned nor scaled."""
 
     name = 'acme-template'
-    rank = 50  # before all others
+    rank = 10  # before all others
     seeks = 'same_object'
     by_keypoints = False
 
