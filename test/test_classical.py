@@ -161,6 +161,11 @@ def test_fewer_points_are_enough_than_for_networks() -> None:
     assert own_limits(Limits(min_coverage=0.5)).min_coverage == 0.5
 
 
+def test_a_larger_share_of_the_points_must_agree() -> None:
+    assert own_limits(Limits()).min_inlier_ratio == 0.5
+    assert own_limits(Limits(min_inlier_ratio=0.7)).min_inlier_ratio == 0.7
+
+
 def test_min_inliers_raises_the_bar(
     matcher: Matcher, cup: PreparedReference, coffee: np.ndarray, behind: np.ndarray
 ) -> None:

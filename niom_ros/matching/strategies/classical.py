@@ -39,6 +39,8 @@ class ClassicalParameters:
     # Share of min_inliers that is enough. Of 900 unrelated pairs, none has more than 7 points
     # that agree, because each point matches only one other, and both are looked at again.
     enough: float = 0.6
+    # Seen from the same side, most points of a flat thing agree; of others, about half.
+    least_ratio: float = 0.5
 
 
 DEFAULTS = ClassicalParameters()
@@ -135,7 +137,11 @@ class Classical:
 
 def own_limits(limits: Limits) -> Limits:
     """Return the limits of SIFT matches, of which fewer agree by chance."""
-    return replace(limits, min_inliers=math.ceil(DEFAULTS.enough * limits.min_inliers))
+    return replace(
+        limits,
+        min_inliers=math.ceil(DEFAULTS.enough * limits.min_inliers),
+        min_inlier_ratio=max(DEFAULTS.least_ratio, limits.min_inlier_ratio),
+    )
 
 
 def sighted(
