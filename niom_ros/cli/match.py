@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from niom_ros.core.settings import default_threads, Options, Settings
+from niom_ros.core.threads import use_threads
 from niom_ros.images.decoding import read_image
 from niom_ros.images.pages.reading import read_reference_picture
 from niom_ros.images.writing import write_bytes, write_picture
@@ -34,7 +34,7 @@ def match_files(
     page_dpi: float = 0.0,
 ) -> Match:
     """Find the reference in the image, or one of its kind, and write the result."""
-    torch.set_num_threads(default_threads())
+    use_threads(default_threads())
     reference_picture = read_reference_picture(reference_path, page, page_dpi)
     image = read_image(image_path)
     matcher = Matcher(settings)

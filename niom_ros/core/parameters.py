@@ -385,7 +385,7 @@ MATCHER_NODE_PARAMETERS = (
     Parameter(
         'threads',
         0,
-        'CPU threads for the networks; 0 leaves one core to the rest of the robot.',
+        'CPU threads for the networks and OpenCV; 0 leaves one core to the rest of the robot.',
         minimum=0,
         maximum=256,
     ),

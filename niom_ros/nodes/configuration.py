@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.lifecycle import LifecycleNode
-import torch
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained
 from niom_ros.core.parameters import settings_of, stream_options_of
 from niom_ros.core.settings import default_threads, SettingsError, StreamOptions
+from niom_ros.core.threads import use_threads
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import BadReference
 from niom_ros.nodes.outputs import Outputs
@@ -81,7 +81,7 @@ def configure(
     folder is reported and skipped.
     """
     values = live.values
-    torch.set_num_threads(values['threads'] or default_threads())
+    use_threads(values['threads'] or default_threads())
     matcher = Matcher(settings_of(values))
     matcher.load_for(live.options.matching)
     folder, outputs = folder_of(values), None

@@ -13,12 +13,12 @@ import time
 from typing import Any
 
 import numpy as np
-import torch
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import explained
 from niom_ros.core.progress_line import ProgressLine
 from niom_ros.core.settings import default_threads, Settings, StreamOptions
+from niom_ros.core.threads import use_threads
 from niom_ros.images.camera_images import message_to_rgb
 from niom_ros.images.decoding import ImageError
 from niom_ros.matching.geometry import Status
@@ -84,7 +84,7 @@ class Replay:
 
 def replay(job: Replay) -> 'ReplaySummary':
     """Look for the references in a recording; return in how many images they were found."""
-    torch.set_num_threads(default_threads())
+    use_threads(default_threads())
     job.files.check()
     given = given_references(job)
     with open_bag(job.bag) as bag:

@@ -14,9 +14,6 @@ import threading
 import time
 import traceback
 
-import cv2
-import torch
-
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Case, Record
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import Method
@@ -24,6 +21,7 @@ from niom_ros.benchmarks.evaluation.records import Records
 from niom_ros.core.errors import UserError
 from niom_ros.core.progress_line import ProgressLine
 from niom_ros.core.settings import choose_device, default_threads
+from niom_ros.core.threads import use_threads
 
 BAR_WIDTH = 30
 LINE_SECONDS = 60  # between lines of progress where no terminal shows a bar
@@ -177,8 +175,7 @@ def work_on(task: Task, runner: MethodRunner) -> Iterator[Measured]:
 
 def new_runner(threads: int) -> MethodRunner:
     """Set the number of threads of this process, and return a runner."""
-    torch.set_num_threads(threads)
-    cv2.setNumThreads(threads)
+    use_threads(threads)
     return MethodRunner()
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import sys
 from typing import Any
 
-import torch
-
 from niom_ros.benchmarks.speed.alike import measure_alike
 from niom_ros.benchmarks.speed.comparison import compare
 from niom_ros.benchmarks.speed.directions import measure_directions
@@ -23,6 +21,7 @@ from niom_ros.benchmarks.speed.views import named, Size
 from niom_ros.core.errors import UserError
 from niom_ros.core.progress_line import ProgressLine
 from niom_ros.core.settings import default_threads, Settings
+from niom_ros.core.threads import use_threads
 from niom_ros.images.writing import write_bytes
 from niom_ros.matching.matcher import Matcher
 from niom_ros.models.store import ModelStore
@@ -64,7 +63,7 @@ def bench(
     """Measure each part of the plan and print it; after each part, write the results so far."""
     if json_file and not json_file.absolute().parent.is_dir():
         raise UserError(f'cannot write {json_file}: its folder does not exist')
-    torch.set_num_threads(threads or default_threads())
+    use_threads(threads or default_threads())
     about = machine(settings)
     print_head(about, settings, plan)
     store = ModelStore()
