@@ -9,7 +9,7 @@ import pytest
 from niom_ros.core.settings import Options, Settings
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.reference import Reference
-from niom_ros.matching.symmetry import described, EVERY, symmetric_turns
+from niom_ros.matching.symmetry import described_turns, EVERY, symmetric_turns
 from niom_ros.simulation.virtual_scene import example_photo
 
 BLACK = (0, 0, 0)
@@ -83,10 +83,10 @@ def test_an_empty_picture_has_no_turns() -> None:
 
 
 def test_turns_in_words() -> None:
-    assert described(()) == ''
-    assert described((180,)) == 'it looks the same when turned by 180 degrees'
-    assert described((90, 180)) == 'it looks the same when turned by 90 or 180 degrees'
-    assert described(EVERY) == 'it looks the same in every direction'
+    assert described_turns(()) == ''
+    assert described_turns((180,)) == 'it looks the same when turned by 180 degrees'
+    assert described_turns((90, 180)) == 'it looks the same when turned by 90 or 180 degrees'
+    assert described_turns(EVERY) == 'it looks the same in every direction'
 
 
 def test_a_match_says_that_the_direction_is_a_guess() -> None:

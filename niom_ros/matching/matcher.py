@@ -19,7 +19,7 @@ from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
 from niom_ros.matching.strategies.registry import load_strategies
 from niom_ros.matching.strategies.strategy import LoadsLater, Search, Strategy
-from niom_ros.matching.symmetry import described
+from niom_ros.matching.symmetry import described_turns
 from niom_ros.models.store import ModelStore
 
 
@@ -129,14 +129,15 @@ class Matcher:
                 for reference, plan, earlier in zip(references, plans, matches, strict=True)
             ]
         seconds = image.times.seconds()
+        remarks = [described_turns(reference.symmetric_turns) for reference in references]
         return [
             replace(
-                match.with_remark(described(reference.symmetric_turns)) if match.found else match,
+                match.with_remark(remark) if match.found else match,
                 stage_seconds=seconds,
                 by_keypoints=spent.on_keypoints,
                 fixed_seconds=spent.on_others,
             )
-            for reference, match in zip(references, matches, strict=True)
+            for match, remark in zip(matches, remarks, strict=True)
         ]
 
     def strategy(self, name: str) -> Strategy:

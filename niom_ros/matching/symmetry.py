@@ -69,7 +69,7 @@ def correlation(contours: np.ndarray, degrees: float) -> float:
     return float(np.corrcoef(contours.ravel(), turned.ravel())[0, 1])
 
 
-def described(turns: Sequence[int]) -> str:
+def described_turns(turns: Sequence[int]) -> str:
     """Say after which turns a picture looks the same; '' if after none."""
     if not turns:
         return ''

@@ -22,7 +22,7 @@ from niom_ros.matching.reference import (
     MAX_OBJECTS,
     Reference,
 )
-from niom_ros.matching.symmetry import described
+from niom_ros.matching.symmetry import described_turns
 from niom_ros.messages.results import object_messages
 from niom_ros.msg import ReferenceInfo
 from niom_ros.nodes.ros_messages import build
@@ -153,7 +153,7 @@ def fill_answer(response: SetReference.Response, known: KnownReference) -> None:
         )
     if reference.symmetric_turns:
         response.warnings.append(
-            f'its direction is a guess: {described(reference.symmetric_turns)}; add '
+            f'its direction is a guess: {described_turns(reference.symmetric_turns)}; add '
             'something that tells the turns apart, if the direction matters'
         )
     if not reference.scene.objects:

@@ -47,7 +47,7 @@ DEFAULTS = ClassicalParameters()
 
 
 @dataclass(frozen=True)
-class Sighting:
+class RoughView:
     """Points that correspond, and the view that most of them agree with."""
 
     correspondences: Correspondences
@@ -99,8 +99,8 @@ class Classical:
                 matches = mutual_matches(
                     self._features_of(reference, parameters), of_image, parameters
                 )
-                sighting = look_closer(sighted(matches, reference, image, limits), search)
-                match = self._judged(sighting, reference, limits)
+                rough = look_closer(rough_view_of(matches, reference, image, limits), search)
+                match = self._judged(rough, reference, limits)
                 if match.found:
                     break
         return replace(match, image_keypoints=len(of_image))
@@ -118,18 +118,18 @@ class Classical:
 
         return reference.sift.get(parameters, find)
 
-    def _judged(self, sighting: Sighting, reference: PreparedReference, limits: Limits) -> Match:
+    def _judged(self, rough: RoughView, reference: PreparedReference, limits: Limits) -> Match:
         """Decide whether to believe what was found."""
-        count, agreeing = len(sighting.correspondences), sighting.agreeing
+        count, agreeing = len(rough.correspondences), rough.agreeing
         if max(4, agreeing) < limits.min_inliers:
             message = f'only {agreeing} of {count} points agree, {limits.min_inliers} must'
-            verdict = Verdict(Status.FEW_MATCHES, message, sighting.evidence.inliers)
+            verdict = Verdict(Status.FEW_MATCHES, message, rough.evidence.inliers)
         else:
-            verdict = judge(sighting.evidence, reference.box, limits, self._calibration)
+            verdict = judge(rough.evidence, reference.box, limits, self._calibration)
         return Match(
             verdict,
-            sighting.correspondences,
-            evidence=sighting.evidence,
+            rough.correspondences,
+            evidence=rough.evidence,
             reference_weights=Weights.not_asked_for(),
             image_weights=Weights.not_asked_for(),
         )
@@ -144,33 +144,33 @@ def own_limits(limits: Limits) -> Limits:
     )
 
 
-def sighted(
+def rough_view_of(
     matches: Correspondences, reference: PreparedReference, image: ImageAnalysis, limits: Limits
-) -> Sighting:
+) -> RoughView:
     """Return the view that most of the matches agree with."""
     if len(matches) < 4:
-        return Sighting(matches, Evidence(np.zeros(len(matches), bool)))
+        return RoughView(matches, Evidence(np.zeros(len(matches), bool)))
     evidence = examine(matches, reference.box, reference.counting_area, image.whole, limits)
-    return Sighting(matches, evidence)
+    return RoughView(matches, evidence)
 
 
-def look_closer(sighting: Sighting, search: Search) -> Sighting:
+def look_closer(rough: RoughView, search: Search) -> RoughView:
     """Match again, with both pictures seen from the same side, as long as that finds more."""
     reference, image, limits = search.reference, search.image, search.options.limits
     for _ in range(DEFAULTS.looks):
-        view = sighting.evidence.reference_to_image
-        if view is None or sighting.agreeing < DEFAULTS.fewest:
+        view = rough.evidence.reference_to_image
+        if view is None or rough.agreeing < DEFAULTS.fewest:
             break
         matches = matches_seen_from(view, reference, image.image)
         if matches is None:
             break
-        closer = sighted(matches, reference, image, limits)
-        if closer.agreeing <= sighting.agreeing:
+        closer = rough_view_of(matches, reference, image, limits)
+        if closer.agreeing <= rough.agreeing:
             break
-        sighting, earlier = closer, sighting
+        rough, earlier = closer, rough
         if earlier.agreeing >= DEFAULTS.plenty:
             break
-    return sighting
+    return rough
 
 
 def matches_seen_from(

@@ -18,10 +18,10 @@ from niom_ros.core.settings import (
     Weighting,
     WeightingKind,
 )
-from niom_ros.matching.confidence import calibration_of
+from niom_ros.matching.confidence import Calibration, calibration_of
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Features
-from niom_ros.matching.geometry import in_front, locate, Status
+from niom_ros.matching.geometry import in_front, locate, Status, Verdict
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.keypoint_matcher import PreparedFeatures
 from niom_ros.matching.match import Match
@@ -142,15 +142,7 @@ class Points:
             correspondences = self._match_keypoints(
                 reference, features, weights, weighting, options.limits.score_threshold
             ).moved_in_image(*image.place)
-        with image.times.timed('verify'):
-            verdict = locate(
-                correspondences,
-                reference.box,
-                reference.counting_area,
-                image.whole,
-                options.limits,
-                self.calibration,
-            )
+        verdict = verified(correspondences, search, image, self.calibration)
         return Match(
             verdict=verdict,
             correspondences=correspondences,
@@ -217,6 +209,25 @@ class Points:
         if weights is not None and stage == 'after':
             projected = with_weights(projected, weights)
         return self._matcher.prepare(projected)
+
+
+def verified(
+    correspondences: Correspondences,
+    search: Search,
+    image: ImageAnalysis,
+    calibration: Calibration | None,
+) -> Verdict:
+    """Decide where matched keypoints put the reference of a search, and whether to believe it."""
+    reference = search.reference
+    with image.times.timed('verify'):
+        return locate(
+            correspondences,
+            reference.box,
+            reference.counting_area,
+            image.whole,
+            search.options.limits,
+            calibration,
+        )
 
 
 def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | None:

@@ -14,7 +14,6 @@ from niom_ros.matching.confidence import calibration_of
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import (
     jacobian,
-    locate,
     MAX_REFUSED_CONFIDENCE,
     Status,
     Verdict,
@@ -26,6 +25,7 @@ from niom_ros.matching.preparation import features_of, used_part
 from niom_ros.matching.prepared_reference import PreparedReference, TurnedSide
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.strategies.ink_judgement import searches_by_ink
+from niom_ros.matching.strategies.points import verified
 from niom_ros.matching.strategies.strategy import agrees_at_least_as_well, Search, StrategyPlugin
 
 QUARTERS = (2, 1, 3)  # quarter turns anticlockwise, in the order in which they are tried
@@ -127,17 +127,8 @@ class Turned:
             image_points=image.features.keypoints[matches.image_index].cpu().numpy(),
             scores=matches.scores.cpu().numpy(),
         ).moved_in_image(*image.place)
-        with image.times.timed('verify'):
-            verdict = locate(
-                correspondences,
-                reference.box,
-                reference.counting_area,
-                image.whole,
-                limits,
-                self._calibration,
-            )
         return Match(
-            verdict,
+            verified(correspondences, search, image, self._calibration),
             correspondences,
             image_keypoints=len(image.features),
         )
