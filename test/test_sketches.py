@@ -383,6 +383,8 @@ def test_a_labelled_sketch_finds_another_object_of_its_kind(matcher: Matcher) ->
     assert bool(seen.area.contains(torch.from_numpy(landmarks.places)).all())
     assert landmarks.confidences[0] < 0.5
     assert 0.1 * match.alike.size < landmarks.deviations[0] < 0.3 * match.alike.size
+    assert match.alike.warp is not None
+    assert match.alike.warp.deviation == pytest.approx(landmarks.deviations[0])
 
 
 def test_another_label_than_that_of_the_sketch_is_not_enough(matcher: Matcher) -> None:

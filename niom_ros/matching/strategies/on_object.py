@@ -109,17 +109,22 @@ def claimed(
     confidences = np.full(len(laid.correspondences), DEFAULTS.point_confidence, np.float32)
     points = replace(laid.correspondences, scores=confidences)
     size = max(seen.area.width, seen.area.height)
+    landmarks = np.array([[mark.x, mark.y] for mark in reference.given.landmarks]).reshape(-1, 2)
+    warp = fit_warp(points, confidences, size)
+    if warp is not None:
+        # How far it is from these points says nothing: they all come from one view.
+        warp = replace(warp, deviation=guides_on(points.image_points[:1], size).deviations.item())
     alike = AlikeObject(
         confidence=seen.score,
         box=seen.area,
-        landmarks=landmarks_on(drawing_to_image, size, reference),
+        landmarks=guides_on(warp_points(drawing_to_image, landmarks), size),
         size=size,
-        warp=fit_warp(points, confidences, size),
+        warp=warp,
     )
     verdict = Verdict(
         Status.ALIKE,
-        f'another {seen.label}, by its label alone: of its box and of the drawing laid onto it, '
-        'no point is certain',
+        f'another {seen.label}, by its label alone; the drawing is laid onto it, but no point is '
+        'certain',
         np.zeros(len(points), bool),
         confidence=seen.score,
         checks=laid.verdict.checks,
@@ -127,16 +132,9 @@ def claimed(
     return replace(laid, verdict=verdict, correspondences=points, alike=alike)
 
 
-def landmarks_on(
-    drawing_to_image: np.ndarray, size: float, reference: PreparedReference
-) -> GuidePoints:
-    """Return where the landmarks of a drawing are on the object that it is laid onto."""
-    landmarks = reference.given.landmarks
-    if not landmarks:
-        return GuidePoints.none()
-    points = np.array([[mark.x, mark.y] for mark in landmarks])
-    confidences = np.full(len(points), DEFAULTS.point_confidence)
-    return guides_at(warp_points(drawing_to_image, points), confidences, size)
+def guides_on(places: np.ndarray, size: float) -> GuidePoints:
+    """Return points (N x 2) on an object of this size that a drawing is laid onto."""
+    return guides_at(places, np.full(len(places), DEFAULTS.point_confidence), size)
 
 
 def fitting(area: Area, other: Area) -> np.ndarray:
