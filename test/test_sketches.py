@@ -418,6 +418,22 @@ def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(matcher: Mat
     assert match.paired.description.startswith('none: no object in the image')
 
 
+@pytest.mark.parametrize(('width', 'height'), [(300, 20), (30, 30)])
+def test_nothing_is_laid_onto_a_box_of_another_shape_or_a_tiny_one(
+    matcher: Matcher, width: int, height: int
+) -> None:
+    cat = matcher.prepare(Reference(sketch_of_a_cat(), label='cat'), fewest_keypoints=0)
+    analysis = matcher.analyse(example_photo('chelsea'))
+    box = Area(100, 100, 100 + width, 100 + height)
+    seen = tuple(replace(one, area=box, score=0.9) for one in analysis.scene.objects)
+    scene = replace(analysis.scene, objects=seen)
+    only_laid = Options(strategies=(OnObject.name,))
+    (match,) = matcher.match_all([cat], analysis.with_scene(scene), only_laid)
+    assert not match.located and not len(match.correspondences)
+    (whole,) = matcher.match_all([cat], analysis, only_laid)
+    assert whole.status is Status.ALIKE
+
+
 def test_a_rectangle_is_moved_onto_another() -> None:
     view = fitting(Area(0, 10, 10, 40), Area(100, 50, 140, 60))
     corners = np.array([[0.0, 10.0], [10.0, 40.0], [5.0, 25.0]])
