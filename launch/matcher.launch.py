@@ -1,6 +1,11 @@
 """Start the matcher, and RViz or a demo camera on request."""
 
-from launch.actions import DeclareLaunchArgument
+from launch.actions import (
+    DeclareLaunchArgument,
+    LogInfo,
+    OpaqueFunction,
+    SetEnvironmentVariable,
+)
 from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
@@ -10,6 +15,8 @@ from launch import LaunchDescription
 
 SHARE = FindPackageShare('niom_ros')
 SWITCH = ['true', 'false']
+# Variables that name a profile of Fast DDS; ours is set in the first one.
+PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
 
 # Name, default, choices (None: any text) and description.
 ARGUMENTS = (
@@ -49,6 +56,25 @@ ARGUMENTS = (
     ),
     ('demo', 'false', SWITCH, 'Start a virtual camera that publishes on these topics.'),
 )
+
+
+def use_large_images(context):
+    """Have Fast DDS deliver large images, unless the user has a profile."""
+    ours = PathJoinSubstitution([SHARE, 'config', 'fastdds_large_images.xml']).perform(context)
+    given = {
+        context.environment[name] for name in PROFILE_VARIABLES if name in context.environment
+    }
+    if given == {ours}:  # set by this file, for another camera
+        return []
+    if given:
+        return [LogInfo(msg=f'Fast DDS uses your profile {", ".join(sorted(given))}')]
+    return [
+        SetEnvironmentVariable(PROFILE_VARIABLES[0], ours),
+        LogInfo(
+            msg=f'Fast DDS uses the profile {ours}, for large images; your camera driver needs it '
+            f'too, and the variable {PROFILE_VARIABLES[0]} names another one'
+        ),
+    ]
 
 
 def generate_launch_description():
@@ -106,4 +132,5 @@ def generate_launch_description():
         parameters=[clock],
         condition=IfCondition(LaunchConfiguration('rviz')),
     )
-    return LaunchDescription([*arguments, matcher, virtual_camera, rviz])
+    profile = OpaqueFunction(function=use_large_images)
+    return LaunchDescription([*arguments, profile, matcher, virtual_camera, rviz])
