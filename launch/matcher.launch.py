@@ -1,12 +1,17 @@
 """Start the matcher, and RViz or a demo camera on request."""
 
+import os
+
 from launch.actions import (
     DeclareLaunchArgument,
     LogInfo,
     OpaqueFunction,
+    RegisterEventHandler,
     SetEnvironmentVariable,
+    Shutdown,
 )
 from launch.conditions import IfCondition
+from launch.event_handlers import OnProcessExit
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
@@ -46,7 +51,12 @@ ARGUMENTS = (
         ['debug', 'info', 'warn', 'error', 'fatal'],
         'Lowest severity that the matcher and the demo camera log.',
     ),
-    ('respawn', 'true', SWITCH, 'Restart the matcher 5 s after it has ended.'),
+    (
+        'respawn',
+        'true',
+        SWITCH,
+        'Restart the matcher 5 s after it has ended, unless its settings are wrong.',
+    ),
     ('rviz', 'false', SWITCH, 'Start RViz with the pictures of the matcher.'),
     (
         'camera_frame',
@@ -74,6 +84,15 @@ def use_large_images(context):
             msg=f'Fast DDS uses the profile {ours}, for large images; your camera driver needs it '
             f'too, and the variable {PROFILE_VARIABLES[0]} names another one'
         ),
+    ]
+
+
+def end_if_settings_are_wrong(event, context):
+    """End everything if the matcher cannot start, instead of starting it again for ever."""
+    if event.returncode != os.EX_CONFIG:
+        return []
+    return [
+        Shutdown(reason='the matcher cannot start with these settings; its last message says why')
     ]
 
 
@@ -133,4 +152,7 @@ def generate_launch_description():
         condition=IfCondition(LaunchConfiguration('rviz')),
     )
     profile = OpaqueFunction(function=use_large_images)
-    return LaunchDescription([*arguments, profile, matcher, virtual_camera, rviz])
+    watch = RegisterEventHandler(
+        OnProcessExit(target_action=matcher, on_exit=end_if_settings_are_wrong)
+    )
+    return LaunchDescription([*arguments, profile, watch, matcher, virtual_camera, rviz])

@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import replace
+import os
 from pathlib import Path
 import sys
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from niom_ros.core.parameters import (
     VIRTUAL_CAMERA_PARAMETERS,
 )
 from niom_ros.core.settings import Options, Settings
+from niom_ros.nodes.lifetime import WRONG_SETTINGS
 
 LAUNCH_FOLDER = share_folder() / 'launch'
 MATCHER = 'matcher.launch.py'
@@ -197,6 +199,14 @@ def test_large_images_are_delivered_unless_the_user_has_a_profile(environment, s
     told = [action for action in actions if isinstance(action, str)]
     assert len(told) == (says is not None)
     assert says is None or says in told[0]
+
+
+def test_wrong_settings_end_the_launch_and_other_failures_do_not():
+    end = function_of(MATCHER, 'end_if_settings_are_wrong', os=os, Shutdown=lambda reason: reason)
+    for code in (0, 1, -9):
+        assert end(SimpleNamespace(returncode=code), None) == []
+    (reason,) = end(SimpleNamespace(returncode=WRONG_SETTINGS), None)
+    assert 'cannot start with these settings' in reason
 
 
 @pytest.mark.parametrize('cameras', ['', ',', 'left,', 'left,left', 'left,2nd', 'a-b', '/left'])

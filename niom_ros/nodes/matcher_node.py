@@ -60,7 +60,8 @@ class MatcherNode(LifecycleNode):
         self.changes = Lock()  # held while the state or the references change
         self._worker: FrameWorker | None = None
         self._activated = 0.0  # when, in seconds of the steady clock
-        self._problem = ''  # what the user has to fix
+        self._problem = ''  # why the last transition failed,
+        self._fixable = False  # and whether the user can fix it
         self._statistics = Statistics()
         self._revision = 0  # of the newest reference; a cleanup does not reset it
         refuse_wrong_values(self, MATCHER_PARAMETERS, self._why_fixed)
@@ -96,7 +97,8 @@ class MatcherNode(LifecycleNode):
             ready = self.state != 'unconfigured' or self.trigger_configure() == DONE
             ready = ready and (self.state != 'inactive' or self.trigger_activate() == DONE)
         if not ready:
-            raise SettingsError(self._problem)
+            # A fault, unlike a wrong setting, may be gone the next time.
+            raise (SettingsError if self._fixable else RuntimeError)(self._problem)
 
     def stop(self) -> None:
         """Let the worker end after its current frame."""
@@ -159,6 +161,7 @@ class MatcherNode(LifecycleNode):
         except BaseException as error:  # plug-ins may call sys.exit
             known = isinstance(error, UserError)
             self._problem = printable_lines(str(error)) if known else explained(error)
+            self._fixable = known
             self.get_logger().error(f'cannot {what}: {self._problem}')
             self._stop()
             return REFUSED
