@@ -74,6 +74,17 @@ class LoadsLater(Protocol):
         """Load the networks, unless they are loaded already."""
 
 
+@runtime_checkable
+class FindsCopies(Protocol):
+    """A strategy that finds several copies of a reference at once.
+
+    Any other one is asked again, with what was found before hidden.
+    """
+
+    def find_copies(self, search: Search, most: int) -> list[Match]:
+        """Return at most this many matches, each at a place of its own, in what is free."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StrategyPlugin(Plugin[Strategy]):
     """Loads a strategy, from the networks and a model store with its models."""
