@@ -101,7 +101,9 @@ class Matcher:
         options, analysis = options or Options(), self.analyse(image)
         matches = self.match_all([reference], analysis, options)
         further = self.find_further([reference], matches, analysis, options)
-        return [*matches, *(match for _, match in further)]
+        seconds = analysis.times.seconds()
+        found = [*matches, *(match for _, match in further)]
+        return [replace(match, stage_seconds=seconds) for match in found]
 
     def find_further(
         self,

@@ -41,6 +41,7 @@ class AlikeMatch:
     """A full match of one frame that found another object of the reference's kind."""
 
     only_alike: ClassVar[bool] = True
+    number: ClassVar[int] = 0  # nothing tells two such objects apart
 
     stamp: float  # of the frame, in seconds
     image: np.ndarray  # RGB

@@ -54,9 +54,19 @@ class Tracker:
         self._misses: list[float] = []  # stamps of consecutive full matches that found nothing
         self._resets = 0  # how often everything was forgotten
 
+    @property
+    def number(self) -> int | None:
+        """Return the number of what is tracked, or was until it was lost; None: nothing."""
+        with self._lock:
+            return None if self._track is None else self._track.newest.number
+
     def follow(self, image: np.ndarray, stamp: float) -> Tracked:
         """Return where the reference is in the next RGB frame, taken at `stamp` in seconds."""
-        frame = grey_frame(image, stamp, self._parameters.tracking.frames)
+        return self.follow_frame(grey_frame(image, stamp, self._parameters.tracking.frames))
+
+    def follow_frame(self, frame: GreyFrame) -> Tracked:
+        """Return where the reference is in the next frame, which other trackers may share."""
+        stamp = frame.stamp
         with self._lock:
             before = self._history.newest
             if before is not None and before.stamp >= stamp:
@@ -105,6 +115,12 @@ class Tracker:
         with self._lock:
             self._history.forget_until(stamp)
             self._missed(stamp)
+
+    def give_up(self, reason: str) -> None:
+        """End the track; the frames are kept, for a full match of one of them."""
+        with self._lock:
+            self._resets += 1
+            self._give_up(reason)
 
     def forget(self, reason: str = NOT_FOUND_YET) -> None:
         """Forget everything, for example because another reference is looked for."""

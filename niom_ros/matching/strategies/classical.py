@@ -110,6 +110,9 @@ class Classical:
                 match = self._judged(rough, reference, limits)
                 if match.found:
                     break
+        if not match.found and search.options.max_instances > 1:
+            # Each of several copies has too small a share of the matches.
+            match = next(iter(self.find_copies(search, 1)), match)
         return replace(match, image_keypoints=len(of_image))
 
     def find_copies(self, search: Search, most: int) -> list[Match]:
