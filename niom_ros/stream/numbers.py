@@ -27,7 +27,8 @@ class NumberingParameters:
     farthest: float = 0.75  # of its size, from where something lost should be by now
     like_size: float = 1.6  # how many times larger or smaller it may have become
     pace: float = 0.5  # seconds over which its motion is measured
-    coasting: float = 2.0  # seconds for which it is taken to go on like that
+    # How much worse a place is at which it can only be if it stopped or slowed down on its way
+    detour: float = 1.0
     most_places: int = 512  # that are remembered of each
 
 
@@ -75,16 +76,15 @@ class Numbered:
         """Return where it was seen at about this time."""
         return min(self.places, key=lambda place: abs(place.stamp - stamp))
 
-    def coasted(self, stamp: float, parameters: NumberingParameters = DEFAULTS) -> np.ndarray:
-        """Return its outline at a time if it goes on as it did when it was seen."""
+    def coasted(self, stamp: float, parameters: NumberingParameters = DEFAULTS) -> SeenPlace:
+        """Return where it is at a time if it goes on as it did when it was seen."""
         known = self.nearest(stamp)
         window = [each for each in self.places if 0 <= known.stamp - each.stamp < parameters.pace]
         seconds = known.stamp - window[0].stamp
         if seconds <= 0:
-            return known.outline
+            return known
         pace = (known.middle - window[0].middle) / seconds
-        ahead = np.clip(stamp - known.stamp, -parameters.coasting, parameters.coasting)
-        return known.outline + pace * ahead
+        return SeenPlace(stamp, known.outline + pace * (stamp - known.stamp))
 
 
 class Numbers:
@@ -169,19 +169,34 @@ class Numbers:
         """Return how unlikely something that was not tracked in this image is at each place."""
         if known.at(stamp) is not None:
             return [np.inf] * len(places)
-        last = known.nearest(stamp)
-        guesses = [last.outline, known.coasted(stamp, self._parameters)]
+        last, coasted = known.nearest(stamp), known.coasted(stamp, self._parameters)
+        expected = [last, coasted]
         motion = self._common_motion(known, last.stamp, stamp)
         if motion is not None:
-            guesses.append(warp_points(motion, last.outline))
-        expected = [SeenPlace(stamp, outline) for outline in guesses]
-        return [min(self._cost(guess, place) for guess in expected) for place in places]
+            expected.append(SeenPlace(stamp, warp_points(motion, last.outline)))
+        return [self._lost_cost(last, expected, coasted, place) for place in places]
 
-    def _cost(self, expected: SeenPlace, place: SeenPlace) -> float:
-        growth = max(expected.size / place.size, place.size / expected.size)
-        offset = float(np.linalg.norm(expected.middle - place.middle)) / expected.size
-        fits = growth <= self._parameters.like_size and offset <= self._parameters.farthest
-        return offset if fits else np.inf
+    def _lost_cost(
+        self,
+        last: SeenPlace,
+        expected: Sequence[SeenPlace],
+        coasted: SeenPlace,
+        place: SeenPlace,
+    ) -> float:
+        """Return how unlikely something is at a place, if it was seen last at another one."""
+        parameters = self._parameters
+        growth = max(last.size / place.size, place.size / last.size)
+        if growth > parameters.like_size:
+            return np.inf
+        offsets = [np.linalg.norm(each.middle - place.middle) / last.size for each in expected]
+        offset = float(min(offsets))
+        if offset <= parameters.farthest:
+            return offset
+        beside = distance_to_way(last.middle, coasted.middle, place.middle) / last.size
+        if beside <= parameters.farthest:
+            ahead = float(np.linalg.norm(coasted.middle - place.middle)) / last.size
+            return parameters.detour + beside + ahead / 10
+        return np.inf
 
     def _common_motion(self, known: Numbered, before: float, after: float) -> np.ndarray | None:
         """Return how most others moved between two times: a turn, a scale and a shift (3 x 3)."""
@@ -198,6 +213,13 @@ class Numbers:
             np.concatenate(then), np.concatenate(now), ransacReprojThreshold=0.1 * known.last.size
         )
         return None if motion is None else np.vstack([motion, [0, 0, 1]])
+
+
+def distance_to_way(start: np.ndarray, end: np.ndarray, point: np.ndarray) -> float:
+    """Return how far a point is from the straight way between two others."""
+    way = end - start
+    share = ((point - start) @ way) / max(float(way @ way), 1e-9)
+    return float(np.linalg.norm(start + np.clip(share, 0, 1) * way - point))
 
 
 def cheapest(costs: np.ndarray) -> list[tuple[int, int]]:
