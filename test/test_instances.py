@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -218,7 +219,7 @@ def test_what_is_not_seen_is_not_claimed_but_keeps_its_number(
 def test_one_of_them_is_the_answer_as_long_as_it_is_seen(
     answers: list[Answer], film: PartFilm
 ) -> None:
-    for before, after in zip(answers, answers[1:], strict=False):
+    for before, after in pairwise(answers):
         assert after.number == after.instances[0].number
         still_seen = {each.number for each in after.instances if each.found}
         assert after.number == before.number or before.number not in still_seen
