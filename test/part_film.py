@@ -11,9 +11,7 @@ from niom_ros.simulation.virtual_scene import example_photo
 
 SIZE = (800, 600)
 PERIOD = 0.1  # seconds between frames
-FARTHEST = (
-    15.0  # pixels that corners may be off, on average: those that are hidden are extrapolated
-)
+FARTHEST = 15.0  # pixels that corners may be off, on average; hidden ones are extrapolated
 
 COVERED = range(12, 26)  # frames in which the cover lies over part 1
 LEAVES_FROM = 8  # part 2 goes to the right from this frame on, 25 pixels in each

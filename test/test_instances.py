@@ -16,9 +16,12 @@ from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.partly_hidden import covers_any, hiding, overlap
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Landmark, Reference
+from niom_ros.messages.results import FrameInfo, instances_message
+from niom_ros.replay.messages import build
 from niom_ros.simulation.demo_sketch import demo_sketch
 from niom_ros.simulation.virtual_scene import example_photo
 from niom_ros.stream.answers import Answer
+from niom_ros.stream.camera import CameraModel
 from niom_ros.stream.stream import Stream
 
 SIFT = Options(keypoint_search='classical', wanted='same_object', max_instances=5)
@@ -257,6 +260,33 @@ def test_in_the_images_of_a_turned_camera_places_are_those_of_the_received_ones(
         back = [np.linalg.inv(turned) @ each.reference_to_image for each in answer.instances]
         assert sorted(film.part_at(frame, view) for view in back) == [0, 1]
         assert answer.tracked == bool(frame)
+
+
+def test_messages_say_where_each_of_them_is_in_space(matcher: Matcher, coffee: np.ndarray) -> None:
+    cup = matcher.prepare(Reference(coffee, 'cup', physical_width=0.3))
+    matrix = np.array([[700, 0, 399.5], [0, 700, 299.5], [0, 0, 1.0]])
+    camera = CameraModel(SIZE, matrix, np.zeros(0))
+    stream = Stream(matcher, cup, StreamOptions(SIFT), camera=camera)
+    image = laid(coffee, [place(coffee, (200, 150)), place(coffee, (600, 450))])
+    answer = stream.answer(image, 0.0)
+    info = FrameInfo(
+        header=build('std_msgs/Header'),
+        width=SIZE[0],
+        height=SIZE[1],
+        method='',
+        detector='',
+        landmark_mode='global',
+    )
+    message = instances_message(build, answer, info)
+    assert message.best == message.instances[0].number == answer.number
+    found = []
+    for each in message.instances:
+        (pose,) = each.pose
+        found.append([pose.pose.position.x, pose.pose.position.y, pose.pose.position.z])
+        assert each.homography.confidence == pytest.approx(answer.confidence, abs=0.1)
+    # 180 pixels wide, so 0.3 m are 700 / 180 * 0.3 = 1.17 m away; 200 pixels are 0.33 m there.
+    assert sorted(found)[0] == pytest.approx([-0.333, -0.25, 1.167], abs=0.02)
+    assert sorted(found)[1] == pytest.approx([0.333, 0.25, 1.167], abs=0.02)
 
 
 def test_with_one_instance_another_copy_gets_another_number(

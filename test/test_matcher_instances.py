@@ -165,7 +165,7 @@ def test_as_many_as_the_parameter_says(bench, coffee):
     for count in (0, 1000, -1):
         refused = bench.set_parameter('max_instances', count)
         assert not refused.successful
-        assert refused.reason == f'max_instances is {count}: use 1 to 20'
+        assert 'max_instances' in refused.reason and 'Min: 1, Max: 20' in refused.reason
     for count in (1, 3):
         assert bench.set_parameter('max_instances', count).successful
         show.hold(0, tracks(count))

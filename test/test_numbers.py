@@ -150,6 +150,12 @@ def test_the_cheapest_pairs_are_as_many_as_possible():
 
 def test_of_two_at_one_place_the_one_with_less_support_is_hidden():
     outlines = {1: outline(0), 2: outline(20), 3: outline(300)}
-    assert hidden_ones(outlines, {1: 0.5, 2: 0.9, 3: 0.1}, 0.5) == {1: 2}
-    assert hidden_ones(outlines, {1: 0.9, 2: 0.88, 3: 0.1}, 0.5) == {2: 1}  # known for longer
-    assert hidden_ones({1: outline(0), 2: outline(60)}, {1: 1.0, 2: 0.1}, 0.5) == {}
+    assert hidden_ones(outlines, {1: 0.5, 2: 0.9, 3: 0.1}, {1, 2}, 0.5) == {1: 2}
+    assert hidden_ones(outlines, {1: 0.9, 2: 0.88, 3: 0.1}, {1, 2}, 0.5) == {2: 1}  # older
+    apart = {1: outline(0), 2: outline(60)}
+    assert hidden_ones(apart, {1: 1.0, 2: 0.1}, {1, 2}, 0.5) == {}
+
+
+def test_what_reappears_at_the_place_of_another_one_is_hidden_by_it():
+    outlines = {1: outline(0), 2: outline(20)}
+    assert hidden_ones(outlines, {1: 1.0, 2: 0.6}, {2}, 0.5) == {1: 2}

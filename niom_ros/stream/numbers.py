@@ -237,15 +237,23 @@ def cheapest(costs: np.ndarray) -> list[tuple[int, int]]:
 
 
 def hidden_ones(
-    outlines: Mapping[int, np.ndarray], support: Mapping[int, float], most: float
+    outlines: Mapping[int, np.ndarray],
+    support: Mapping[int, float],
+    before: Collection[int],
+    most: float,
 ) -> dict[int, int]:
     """Return the numbers that are behind others, each with that of the other one.
 
-    Only one of two things at the same place is seen: the one that more of its points agree with;
-    if that says nothing, the one that is known for longer.
+    Only one of two things at the same place is seen: the one that was seen in the frame `before`,
+    as a track that was lost may go on with what hides it; then the one that more of its points
+    agree with; and if that says nothing, the one that is known for longer.
     """
     hidden: dict[int, int] = {}
-    numbers = sorted(outlines, key=lambda number: (-round(support[number], 1), number))
+
+    def rank(number: int) -> tuple[bool, float, int]:
+        return number not in before, -round(support[number], 1), number
+
+    numbers = sorted(outlines, key=rank)
     for index, number in enumerate(numbers):
         for front in numbers[:index]:
             if front not in hidden and overlap(outlines[front], outlines[number]) > most:

@@ -238,6 +238,7 @@ class TargetTracker:
         hidden = hidden_ones(
             {number: outline for number, outline in outlines.items() if outline is not None},
             {sight.number: float(sight.tracked.verdict.inliers.mean()) for sight in sights},
+            self._followed,
             MAX_OVERLAP,
         )
         for tracker in self._make_room(0):
@@ -357,4 +358,5 @@ def full_match(
         counting_area=known.prepared.counting_area,
         revision=known.revision,
         number=number,
+        among_equals=frame.options.matching.max_instances > 1,
     )

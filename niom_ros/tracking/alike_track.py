@@ -42,6 +42,7 @@ class AlikeMatch:
 
     only_alike: ClassVar[bool] = True
     number: ClassVar[int] = 0  # nothing tells two such objects apart
+    among_equals: ClassVar[bool] = False
 
     stamp: float  # of the frame, in seconds
     image: np.ndarray  # RGB

@@ -85,7 +85,8 @@ class FullMatch:
     reference_box: Box
     counting_area: float  # pixels of the box that are not masked
     revision: int = 0  # of the reference; another revision is another reference
-    number: int = 0  # of the thing that was found, if there may be several
+    number: int = 0  # of the thing that was found
+    among_equals: bool = False  # whether others that look the same may be near
 
     def __post_init__(self) -> None:
         """Refuse a match without a valid homography."""

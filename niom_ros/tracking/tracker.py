@@ -101,11 +101,11 @@ class Tracker:
                     return self._answer(match.stamp)
                 frames = self._history.after(track.newest.stamp)
                 if len(frames) <= self._parameters.max_frames_locked or track.lost_for_good:
-                    catch_up(track, frames, expected)
+                    catch_up(track, frames, expected, leaping=not match.among_equals)
                     self._replace(track, match)
                     return self._answer(match.stamp)
             # Without the lock, so that the camera does not wait for this.
-            catch_up(track, frames, expected)
+            catch_up(track, frames, expected, leaping=not match.among_equals)
 
     def not_found(self, stamp: float) -> None:
         """Note that a full match of a frame did not find the reference.
@@ -198,15 +198,19 @@ class Tracker:
 
 
 def catch_up(
-    track: Track | AlikeTrack, frames: Sequence[GreyFrame], expected: np.ndarray | None
+    track: Track | AlikeTrack,
+    frames: Sequence[GreyFrame],
+    expected: np.ndarray | None,
+    leaping: bool = True,
 ) -> None:
     """Bring a track forward to the last of some frames, in leaps as long as possible.
 
-    `expected` is where another track has the reference in the last frame.
+    `expected` is where another track has the reference in the last frame. Among equal things, a
+    leap may end at another one: then every frame is needed.
     """
     if frames and expected is not None and track.leap(frames[-1], expected):
         return
-    position, stride = 0, len(frames)
+    position, stride = 0, len(frames) if leaping else 1
     while position < len(frames) and not track.lost_for_good:
         stride = min(stride, len(frames) - position)
         if stride == 1:
