@@ -122,7 +122,7 @@ def test_what_is_lost_is_named_with_the_time_since_it_was_seen(tracker):
     (lost,) = tracker.with_unseen(frame(4.0), nothing).instances
     assert (lost.number, lost.status) == (1, Status.FEW_MATCHES)
     assert lost.message == 'not seen for 2.5 s' and lost.reference is KNOWN
-    assert tracker.with_unseen(frame(12.0), nothing).instances == ()
+    assert tracker.with_unseen(frame(22.0), nothing).instances == ()
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,12 @@ from niom_ros.matching.partly_hidden import overlap
 class NumberingParameters:
     """When something is what was seen before."""
 
-    memory: float = 10.0  # seconds for which what is not seen keeps its number
+    memory: float = 20.0  # seconds for which what is not seen keeps its number
     least_overlap: float = 0.3  # of the outlines of a match and of a track in the same image
     farthest: float = 0.75  # of its size, from where something lost should be by now
     like_size: float = 1.6  # how many times larger or smaller it may have become
     pace: float = 0.5  # seconds over which its motion is measured
+    coasting: float = 5.0  # seconds for which it may have gone on like that
     # How much worse a place is at which it can only be if it stopped or slowed down on its way
     detour: float = 1.0
     most_places: int = 512  # that are remembered of each
@@ -84,7 +85,8 @@ class Numbered:
         if seconds <= 0:
             return known
         pace = (known.middle - window[0].middle) / seconds
-        return SeenPlace(stamp, known.outline + pace * (stamp - known.stamp))
+        ahead = np.clip(stamp - known.stamp, -parameters.coasting, parameters.coasting)
+        return SeenPlace(stamp, known.outline + pace * ahead)
 
 
 class Numbers:
