@@ -22,6 +22,7 @@ from niom_ros.simulation.demo_sketch import demo_sketch
 from niom_ros.simulation.virtual_scene import example_photo
 from niom_ros.stream.answers import Answer
 from niom_ros.stream.camera import CameraModel
+from niom_ros.stream.frame import Frame
 from niom_ros.stream.stream import Stream
 
 SIFT = Options(keypoint_search='classical', wanted='same_object', max_instances=5)
@@ -234,6 +235,33 @@ def test_one_of_them_is_the_answer_as_long_as_it_is_seen(
         assert len(set(numbers)) == len(numbers)
 
 
+def test_matches_that_come_late_change_no_number(
+    matcher: Matcher, cup: PreparedReference, coffee: np.ndarray
+) -> None:
+    """A part that was seen when a match began is behind another one when it ends."""
+    film = PartFilm(coffee, parts=(3, 4))
+    stream = Stream(matcher, cup, StreamOptions(SIFT, match_interval=0.4))
+    frame = stream.frame(film.image(0), 0.0)
+    stream.follow(frame)
+    first = stream.match(frame)
+    parts = seen_in(first, film, 0)
+    assert sorted(parts.values()) == [3, 4]
+    waiting: list[Frame] = []
+    for number in range(1, FRAMES):
+        frame = stream.frame(film.image(number), number * PERIOD)
+        answer = stream.follow(frame)
+        assert answer is not None
+        for each, part in seen_in(answer, film, number).items():
+            assert parts[each] == part, f'number {each} is part {part} in frame {number}'
+        if stream.wants_match and not waiting:
+            waiting.append(frame)
+        if waiting and number * PERIOD - waiting[0].stamp > 0.75:
+            begun = round(waiting[0].stamp / PERIOD)
+            late = seen_in(stream.match(waiting.pop()), film, begun)
+            assert all(parts[each] == part for each, part in late.items())
+    assert seen_in(answer, film, FRAMES - 1) == parts
+
+
 def test_two_parts_are_told_apart_without_tracking(
     matcher: Matcher, cup: PreparedReference, coffee: np.ndarray
 ) -> None:
@@ -305,9 +333,11 @@ def test_numbers_outlive_a_change_of_the_limits_but_not_time_that_goes_back(
 ) -> None:
     stream, image = Stream(matcher, cup, StreamOptions(SIFT)), film.image(0)
     frame = stream.frame(image, 1.0)
-    assert [each.number for each in stream.answer_frame(frame).instances] == [1, 2, 3, 4, 5]
+    before = stream.answer_frame(frame)
+    assert [each.number for each in before.instances] == [1, 2, 3, 4, 5]
     strict = replace(frame, stamp=1.1, options=StreamOptions(replace(SIFT, max_instances=2)))
     answer = stream.answer_frame(strict)
+    assert answer.tracked and answer.number == before.number
     assert len([each for each in answer.instances if each.found]) == 2
     limits = replace(SIFT.limits, min_confidence=0.6)
     strict = replace(frame, stamp=1.2, options=StreamOptions(replace(SIFT, limits=limits)))

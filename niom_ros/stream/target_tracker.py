@@ -96,11 +96,12 @@ class TargetTracker:
         """
         if isinstance(frame, RefusedFrame) or self._aims_at(None):
             return []
-        first, *others = self._make_room(frame.options.matching.max_instances)
-        tracked = [first.follow(frame.upright, frame.stamp)]
-        if others:
+        trackers = self._make_room(frame.options.matching.max_instances)
+        if len(trackers) == 1:
+            tracked = [trackers[0].follow(frame.upright, frame.stamp)]
+        else:
             grey = grey_frame(frame.upright, frame.stamp)
-            tracked += [tracker.follow_frame(grey) for tracker in others]
+            tracked = [tracker.follow_frame(grey) for tracker in trackers]
         revisions = {known.revision for known in frame.references}
         sights = [Sight(each, self._tags.of(each.matched_stamp)) for each in tracked]
         # Others are being forgotten just now.
@@ -212,7 +213,7 @@ class TargetTracker:
 
     def forget(self, why: str) -> None:
         """Give up the tracks; what is found again soon gets back its number."""
-        for tracker in self._make_room(0):
+        for tracker in self._all_trackers():
             tracker.forget(why)
         self._tags.forget()
 
@@ -220,14 +221,21 @@ class TargetTracker:
         with self._lock:
             return target == self._target
 
+    def _all_trackers(self) -> list[Tracker]:
+        with self._lock:
+            return list(self._trackers)
+
     def _make_room(self, most: int) -> list[Tracker]:
-        """Return the trackers, for at least as many things; 0: as they are."""
+        """Return trackers for this many things; surplus ones are dropped, never the leader's."""
         with self._lock:
             while len(self._trackers) < most:
                 self._trackers.append(Tracker())
-            surplus = self._trackers[most:] if most else []
-            if surplus:
-                del self._trackers[most:]
+            if len(self._trackers) > most:
+
+                def rank(tracker: Tracker) -> tuple[bool, bool]:
+                    return tracker.number != self._leader, tracker.number is None
+
+                self._trackers = sorted(self._trackers, key=rank)[:most]
             return list(self._trackers)
 
     def _without_hidden(self, frame: Frame, sights: list[Sight]) -> list[Sight]:
@@ -241,7 +249,7 @@ class TargetTracker:
             self._followed,
             MAX_OVERLAP,
         )
-        for tracker in self._make_room(0):
+        for tracker in self._all_trackers():
             front = hidden.get(tracker.number or 0)
             if front is not None:
                 tracker.give_up(f'it is hidden behind number {front}')
