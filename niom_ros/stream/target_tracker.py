@@ -213,6 +213,8 @@ class TargetTracker:
 
     def forget(self, why: str) -> None:
         """Give up the tracks; what is found again soon gets back its number."""
+        with self._lock:
+            self._followed = frozenset()
         for tracker in self._all_trackers():
             tracker.forget(why)
         self._tags.forget()
