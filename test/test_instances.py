@@ -328,6 +328,20 @@ def test_with_one_instance_another_copy_gets_another_number(
         assert [each.number for each in answer.instances if each.found] == [number]
 
 
+def test_with_more_copies_than_wanted_the_same_ones_stay(
+    matcher: Matcher, cup: PreparedReference, film: PartFilm
+) -> None:
+    """Each full match finds two of five, and not always the same."""
+    options = StreamOptions(replace(SIFT, max_instances=2), match_interval=0.2)
+    stream = Stream(matcher, cup, options)
+    seen = []
+    for frame in range(9):
+        answer = stream.answer(film.image(frame), frame * PERIOD)
+        seen.append(seen_in(answer, film, frame))
+        assert len(answer.instances) == 2
+    assert len(seen[0]) == 2 and all(each == seen[0] for each in seen)
+
+
 def test_numbers_outlive_a_change_of_the_limits_but_not_time_that_goes_back(
     matcher: Matcher, cup: PreparedReference, film: PartFilm
 ) -> None:

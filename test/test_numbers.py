@@ -119,6 +119,15 @@ def test_what_is_of_another_size_or_reference_is_another_one(numbers):
     assert numbers.identify(1.0, found((0,), revision=2)) == [5]
 
 
+def test_what_is_tracked_goes_before_what_is_new(numbers):
+    """There is room for three: 1 and 2 are tracked, one of two new ones fits, both if none is."""
+    new = found((0,), (700,), (900,))
+    assert numbers.identify(1.0, new, tracked={1, 2}, most=3) == [1, 4, 0]
+    assert numbers.identify(2.0, found((0,), (1100,)), tracked={1, 2, 4}, most=3) == [1, 0]
+    elsewhere = found((2000,), (2200,), (2400,))
+    assert numbers.identify(3.0, elsewhere, tracked={1, 2, 4}, most=3) == [5, 6, 7]
+
+
 def test_each_number_is_given_once(numbers):
     assert numbers.identify(1.0, found((195,), (205,))) == [2, 4]
 

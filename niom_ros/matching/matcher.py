@@ -111,12 +111,14 @@ class Matcher:
         matches: Sequence[Match],
         image: ImageAnalysis,
         options: Options,
+        expected: Sequence[tuple[int, np.ndarray]] = (),
     ) -> list[tuple[int, Match]]:
         """Return places of references besides that of the best match, `max_instances` in all.
 
         Each is the index of its reference and a match that passed the same judgement. First come
         the other references that were found; then each is looked for again in the way in which it
-        was found, with all that was found so far hidden.
+        was found, with all that was found so far hidden: first, if that is possible, where it is
+        `expected` (the index of a reference, and a view of it).
         """
         order = sorted(range(len(matches)), key=lambda each: matches[each].agreement, reverse=True)
         places = Places(references, options.max_instances)
@@ -126,7 +128,11 @@ class Matcher:
             approach = matches[index].approach
             if matches[index].found and approach is not None:
                 search = Search(
-                    reference=references[index], image=image, options=options, approach=approach
+                    reference=references[index],
+                    image=image,
+                    options=options,
+                    approach=approach,
+                    expected=tuple(view for each, view in expected if each == index),
                 )
                 with STRATEGIES.blaming(approach.strategy, FAILED):
                     find_copies(self._strategies[approach.strategy], search, index, places)

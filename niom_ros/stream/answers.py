@@ -6,8 +6,10 @@ from functools import cached_property
 import time
 from typing import Any
 
+import cv2
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.settings import StreamOptions
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.image_analysis import ImageAnalysis
@@ -45,6 +47,7 @@ class Answer:
     number: int = 0  # of what was found, the same from image to image; 0: it has none
     # This answer and those about equal objects, and why others that had a number are not seen
     instances: tuple['Answer', ...] = ()
+    more: bool = False  # whether max_instances was reached, so that there may be more
 
     @cached_property
     def match(self) -> Match:
@@ -121,10 +124,12 @@ def find_best(
     no_camera: str = NO_CAMERA,
     prior: Prior | None = None,
     max_keypoints: int | None = None,
+    expected: Sequence[tuple[int, np.ndarray]] = (),
 ) -> Answer:
     """Find the best of one or more references in a received RGB image, by a full match.
 
-    If it was found, `instances` of the answer are its place and up to `max_instances` in all.
+    If it was found, `instances` of the answer are its place and up to `max_instances` in all;
+    `expected` are revisions of references and outlines (4 x 2) of what was tracked to the image.
     Without a camera there is no pose; `no_camera` says why. `prior` comes from the last image in
     which one was found. At most `max_keypoints` are matched; None: as many as the extractor finds.
     """
@@ -140,7 +145,13 @@ def find_best(
     found = [(best, matches[best])]
     if matches[best].found and options.matching.max_instances > 1:
         begun = time.perf_counter()
-        found += matcher.find_further(prepared, matches, analysis, options.matching)
+        views = [
+            (index, view_from(known.prepared.box, outline))
+            for index, known in enumerate(references)
+            for revision, outline in expected
+            if revision == known.revision
+        ]
+        found += matcher.find_further(prepared, matches, analysis, options.matching, views)
         # Like the search by ink, this does not depend on how many keypoints were asked for.
         fixed = matches[best].fixed_seconds + time.perf_counter() - begun
         seconds = analysis.times.seconds()
@@ -158,7 +169,14 @@ def find_best(
         for index, match in found
     ]
     instances = tuple(answers) if answers[0].located else ()
-    return replace(answers[0], analysis=analysis, tried=tried, instances=instances)
+    more = len(found) == options.matching.max_instances > 1
+    return replace(answers[0], analysis=analysis, tried=tried, instances=instances, more=more)
+
+
+def view_from(box: Box, outline: np.ndarray) -> np.ndarray:
+    """Return the view that puts the corners of a reference there: 3 x 3."""
+    corners = box.corners().astype(np.float32)
+    return np.asarray(cv2.getPerspectiveTransform(corners, outline.astype(np.float32)))
 
 
 def answer_about(

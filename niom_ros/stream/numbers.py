@@ -128,10 +128,17 @@ class Numbers:
             known.places.clear()
             known.places.extend(places)
 
-    def identify(self, stamp: float, found: Sequence[tuple[int, np.ndarray]]) -> list[int]:
+    def identify(
+        self,
+        stamp: float,
+        found: Sequence[tuple[int, np.ndarray]],
+        tracked: Collection[int] = (),
+        most: int | None = None,
+    ) -> list[int]:
         """Return the number of each thing that was found in an image, new ones if need be.
 
-        Each is the revision of its reference and its outline.
+        Each is the revision of its reference and its outline. Together with what is `tracked`, at
+        most so many things have a place; what is new and has none gets 0, but never all of them.
         """
         numbers: dict[int, int] = {}  # by index
         places = [SeenPlace(stamp, outline) for _, outline in found]
@@ -145,8 +152,13 @@ class Numbers:
                 costs[others, column] = np.inf
             for row, column in cheapest(costs):
                 numbers[rest[row]] = free[column].number
+        placed = {*numbers.values(), *tracked} if numbers else set()
         for index, (revision, outline) in enumerate(found):
             if index not in numbers:
+                if most is not None and len(placed) >= most:
+                    numbers[index] = 0
+                    continue
+                placed.add(self._newest + 1)
                 self._newest += 1
                 numbers[index] = self._newest
                 self._known[self._newest] = Numbered(self._newest, revision)

@@ -243,6 +243,7 @@ class Stream:
                     no_camera=frame.no_camera,
                     prior=prior,
                     max_keypoints=self._budget.keypoints(options.max_latency),
+                    expected=self._tracker.expected(frame),
                 )
         except self._survives as error:
             return self._fault(error)

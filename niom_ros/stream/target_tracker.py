@@ -124,6 +124,12 @@ class TargetTracker:
             shown = located or [each for each in sights if each.number == self._leader][:1]
             return sorted(shown, key=lambda sight: (sight.number != self._leader, sight.number))
 
+    def expected(self, frame: Frame) -> list[tuple[int, np.ndarray]]:
+        """Return the revisions of references and outlines that were tracked to a frame."""
+        with self._lock:
+            places = [(known.revision, known.at(frame.stamp)) for known in self._numbers.known]
+        return [(revision, place.outline) for revision, place in places if place is not None]
+
     def identify(self, frame: Frame, answer: Answer) -> Answer:
         """Return the answer of a full match with the numbers of all that it found.
 
@@ -131,22 +137,30 @@ class TargetTracker:
         """
         if not answer.found:
             return self.with_unseen(frame, answer)
-        found = answer.instances
-        outlines = [outline_of(each.upright, box_of(each)) for each in found]
+        outlines = [outline_of(each.upright, box_of(each)) for each in answer.instances]
         with self._lock:
+            # If more were found than there is room for, what is tracked goes first.
+            tracked = self._followed if answer.more else frozenset()
             numbers = self._numbers.identify(
                 frame.stamp,
                 [
                     (each.reference.revision, outline)
-                    for each, outline in zip(found, outlines, strict=True)
+                    for each, outline in zip(answer.instances, outlines, strict=True)
                     if each.reference is not None and outline is not None
                 ],
+                tracked,
+                frame.options.matching.max_instances,
             )
             self._numbers.forget_old(frame.stamp)
-            if self._leader not in {*numbers, *self._followed}:
-                self._leader = numbers[0]
-            leading = numbers.index(self._leader) if self._leader in numbers else 0
-        numbered = [replace(each, number=n) for each, n in zip(found, numbers, strict=True)]
+            given = [number for number in numbers if number]
+            if self._leader not in {*given, *self._followed}:
+                self._leader = given[0]
+        numbered = [
+            replace(each, number=number)
+            for each, number in zip(answer.instances, numbers, strict=True)
+            if number
+        ]
+        leading = given.index(self._leader) if self._leader in given else 0
         first = numbered.pop(leading)
         upright = replace(
             first.upright,
@@ -155,7 +169,11 @@ class TargetTracker:
             fixed_seconds=answer.upright.fixed_seconds,
         )
         first = replace(
-            first, upright=upright, analysis=answer.analysis, tried=answer.tried, instances=()
+            first,
+            upright=upright,
+            analysis=answer.analysis,
+            tried=answer.tried,
+            more=answer.more,
         )
         others = sorted(numbered, key=lambda each: each.number)
         return self.with_unseen(frame, replace(first, instances=(first, *others)))
@@ -197,7 +215,9 @@ class TargetTracker:
         if matches:
             self._tags.note(frame.stamp, frame.stamp if frame.tag is None else frame.tag)
         for tracker, match in assigned(trackers, matches):
-            if match is None:
+            if match is None and answer.more:  # it may be one of those that were not looked for
+                tracker.not_sought(frame.stamp)
+            elif match is None:
                 tracker.not_found(frame.stamp)
             else:
                 tracker.limits = frame.options.matching.limits

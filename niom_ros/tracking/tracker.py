@@ -116,6 +116,11 @@ class Tracker:
             self._history.forget_until(stamp)
             self._missed(stamp)
 
+    def not_sought(self, stamp: float) -> None:
+        """Note that a full match of a frame says nothing about what is tracked."""
+        with self._lock:
+            self._history.forget_until(stamp)
+
     def give_up(self, reason: str) -> None:
         """End the track; the frames are kept, for a full match of one of them."""
         with self._lock:

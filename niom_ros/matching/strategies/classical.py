@@ -140,13 +140,14 @@ class Classical:
         return found
 
     def _places(self, search: Search) -> list[Place]:
-        """Return where copies may be, the most likely first."""
+        """Return where copies may be: where they were tracked to, then the most likely first."""
         reference = search.reference
         of_reference, parameters = self._features_of(reference, SPARSE), SPARSE
         if len(of_reference) < DEFAULTS.few_keypoints:
             of_reference, parameters = self._features_of(reference, DENSE), DENSE
         places = likely_places(of_reference, search.image.sift(parameters), reference.box)
-        return [place for place in places if len(place.votes) >= DEFAULTS.fewest_votes]
+        voted = [place for place in places if len(place.votes) >= DEFAULTS.fewest_votes]
+        return [Place(view, np.empty(0, int)) for view in search.expected] + voted
 
     def _features_of(
         self, reference: PreparedReference, parameters: SiftParameters
