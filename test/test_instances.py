@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 from part_film import CROSSING, FARTHEST, laid, PartFilm, PERIOD, place, SIZE
 import pytest
+from std_msgs.msg import Header
 
 from niom_ros.core.settings import Options, Settings, SettingsError, StreamOptions
 from niom_ros.matching.geometry import corner_error, Status
@@ -17,6 +18,7 @@ from niom_ros.matching.partly_hidden import covers_any, hiding, overlap
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.reference import Landmark, Reference
 from niom_ros.messages.results import FrameInfo, instances_message
+from niom_ros.nodes.markers import marker_array
 from niom_ros.replay.messages import build
 from niom_ros.simulation.demo_sketch import demo_sketch
 from niom_ros.simulation.virtual_scene import example_photo
@@ -315,6 +317,11 @@ def test_messages_say_where_each_of_them_is_in_space(matcher: Matcher, coffee: n
     # 180 pixels wide, so 0.3 m are 700 / 180 * 0.3 = 1.17 m away; 200 pixels are 0.33 m there.
     assert sorted(found)[0] == pytest.approx([-0.333, -0.25, 1.167], abs=0.02)
     assert sorted(found)[1] == pytest.approx([0.333, 0.25, 1.167], abs=0.02)
+    markers = marker_array(answer, camera, Header()).markers
+    outlines = {marker.ns: marker for marker in markers if marker.ns.startswith('outline')}
+    assert sorted(outlines) == ['outline', f'outline {answer.instances[1].number}']
+    middles = sorted(np.mean([p.x for p in each.points[:4]]) for each in outlines.values())
+    assert middles == pytest.approx([-0.333, 0.333], abs=0.02)
 
 
 def test_with_one_instance_another_copy_gets_another_number(
