@@ -18,6 +18,7 @@ from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import method_named
 from niom_ros.benchmarks.evaluation.suites import sketch
 from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark
+from niom_ros.benchmarks.evaluation.suites.instances import InstancesBenchmark
 from niom_ros.benchmarks.evaluation.suites.sketch import drawing_of, random_view, SketchBenchmark
 from niom_ros.benchmarks.evaluation.suites.tracking import SECONDS, TrackingBenchmark
 from niom_ros.benchmarks.evaluation.suites.turned import TurnedBenchmark
@@ -56,6 +57,7 @@ PROMISED = {
     'homography': ('auc_3', 'auc_5', 'auc_10'),
     'turned': ('found', 'found_least', 'found_on_table', 'wrong_accepted'),
     'zoomed': ('found', 'found_sixth', 'wrong_accepted', 'wrong_accepted_upper'),
+    'instances': ('copies_found', 'wrong_accepted', 'wrong_accepted_upper'),
     'pairing': ('top1',),
     'abstain': ('false_accept', 'true_accept'),
     'landmarks': ('pck_05', 'pck_10'),
@@ -98,6 +100,12 @@ def everything(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setitem(SECONDS, 'camera', 3.0)
         for kind in (TurnedBenchmark, ZoomedBenchmark):
             patch.setattr(kind, 'find_cases', only_some(kind.find_cases))
+        copies = InstancesBenchmark.find_cases
+        patch.setattr(
+            InstancesBenchmark,
+            'find_cases',
+            lambda self: [case for case in copies(self) if case.count == 2],
+        )
         assert main([*words, *outputs, *FAST]) == 0
     return folder
 

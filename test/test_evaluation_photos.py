@@ -1,5 +1,6 @@
 """The benchmarks turned and zoomed: what their cameras see, and what counts as found."""
 
+from itertools import combinations
 from pathlib import Path
 
 import cv2
@@ -9,11 +10,14 @@ import pytest
 from niom_ros.benchmarks.evaluation.benchmark import DataMissing, Record
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner
 from niom_ros.benchmarks.evaluation.methods import method_named
+from niom_ros.benchmarks.evaluation.suites.instances import InstancesBenchmark
 from niom_ros.benchmarks.evaluation.suites.photo_views import CAMERA, visible_error
 from niom_ros.benchmarks.evaluation.suites.turned import DIRECTIONS, TurnedBenchmark
 from niom_ros.benchmarks.evaluation.suites.zoomed import SCALES, ZoomedBenchmark
+from niom_ros.core.errors import UserError
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, Settings
+from niom_ros.matching.partly_hidden import overlap
 from niom_ros.simulation.virtual_scene import example_photo
 
 SIZE = (500, 375)
@@ -147,3 +151,45 @@ def test_sift_alone_finds_turned_and_zoomed_photos(data: Path) -> None:
 def test_a_folder_without_photos_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match='scenes/imagenet'):
         TurnedBenchmark(tmp_path, 0).cases()
+
+
+# Several copies
+
+
+def test_copies_lie_where_the_views_say_and_overlap_only_where_they_may(data: Path) -> None:
+    benchmark = InstancesBenchmark(data, 0)
+    cases = benchmark.cases()
+    assert len(cases) == 2 * 6  # none, one, two and five; two and five also overlapping
+    for case in cases:
+        photo, image, views = benchmark.pictures(case)
+        assert len(views) == case.count and image.pixels.shape == (480, 640, 3)
+        outlines = [warp_points(view, photo.box.corners()) for view in views]
+        shared = [overlap(*pair) for pair in combinations(outlines, 2)]
+        assert max(shared, default=0) <= (0.25 if case.group == 'overlapping' else 0)
+        assert all((each >= 0).all() and (each <= [639, 479]).all() for each in outlines)
+    assert any(len(benchmark.pictures(case)[2]) == 5 for case in cases)
+
+
+def test_sift_alone_finds_every_copy_and_claims_no_other_place(data: Path) -> None:
+    method = method_named('classical', Settings(device='cpu', detector='none'), Options())
+    benchmark, runner = InstancesBenchmark(data, 0), MethodRunner()
+    for case in [each for each in benchmark.cases() if each.pair == 'coffee']:
+        measured = benchmark.measure(case, method, runner)
+        assert measured['copies'] == measured['count'] and measured['wrong'] == 0
+        least = measured['count'] - (case.group == 'overlapping')
+        assert measured['right'] >= least, case.name
+
+
+def test_metrics_of_copies(data: Path) -> None:
+    def copies(count: int, right: int, wrong: int = 0, group: str = 'apart') -> Record:
+        return {'count': count, 'copies': count, 'right': right, 'wrong': wrong, 'group': group}
+
+    records = [copies(0, 0), copies(1, 1), copies(2, 1), copies(5, 4, 1), copies(2, 0)]
+    records += [copies(5, 4, group='overlapping')]
+    metrics = InstancesBenchmark(data, 0).summarise(records)
+    assert metrics['copies_found'] == pytest.approx(10 / 15)
+    assert metrics['copies_found_of_two'] == pytest.approx(1 / 4)
+    assert metrics['copies_found_of_five'] == metrics['copies_found_overlapping'] == 0.8
+    assert metrics['wrong_accepted'] == pytest.approx(1 / 11)
+    with pytest.raises(UserError, match='sift finds one place only'):
+        InstancesBenchmark(data, 0).usable(method_named('sift', Settings(), Options()))

@@ -70,7 +70,7 @@ def test_python_packages_of_rosdep_are_those_that_the_node_needs(clone):
 def test_every_interface_is_built(clone):
     cmake = (clone / 'CMakeLists.txt').read_text()
     files = [*clone.glob('msg/*.msg'), *clone.glob('srv/*.srv')]
-    assert len(files) == 11
+    assert len(files) == 13
     for file in files:
         assert f'{file.parent.name}/{file.name}' in cmake
 

@@ -46,6 +46,7 @@ from niom_ros.pictures.matches import (
     draw_semantics,
     GAP,
     match_entries,
+    NumberedPlace,
     overlap,
     PictureOptions,
     scaling,
@@ -221,6 +222,33 @@ def without_words(picture, image):
     assert picture.shape[1] == image.shape[1] == 640
     banner = status_banner(640, Match.without_matches(Status.STALE, ''), '').shape[0]
     return picture[banner : banner + image.shape[0]]
+
+
+def test_equal_things_are_all_drawn_with_their_numbers_and_landmarks():
+    size = (200, 150)
+    reference = plain_reference(*size)
+    reference.image[:] = 255
+    here = found_at([[1, 0, 50], [0, 1, 60], [0, 0, 1]])
+    there = found_at([[1, 0, 380], [0, 1, 260], [0, 0, 1]])
+    image = np.zeros((480, 640, 3), np.uint8)
+
+    def picture(number, *others):
+        options = PictureOptions(640, number=number, others=others)
+        return without_words(draw_overlay(reference, image, here, options), image)
+
+    alone = picture(0)
+    both = picture(7, NumberedPlace(8, reference, there, [Mark('hole', 480, 300)]))
+    lit = (both == 140).all(axis=2)  # 0.55 * 255
+    for left, top in ((50, 60), (380, 260)):
+        inner = lit[top + 30 : top + 120, left + 30 : left + 170]
+        assert 0.7 < inner.mean() < 1  # but for the number and the landmark
+    assert not (alone == 140).all(axis=2)[260:410, 380:580].any()
+    assert has(PURPLE, both[290:310, 470:490]) and not has(PURPLE, both[:240])
+    # Only the number of the first one differs, and it is in its middle.
+    other = picture(9, NumberedPlace(8, reference, there, [Mark('hole', 480, 300)]))
+    rows, columns = np.nonzero((both != other).any(axis=2))
+    assert abs(rows.mean() - 135) < 12 and abs(columns.mean() - 150) < 12
+    assert np.ptp(rows) < 30 and np.ptp(columns) < 30
 
 
 def test_the_overlay_lays_the_reference_over_its_place(matched):

@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 
 from niom_ros.core.homographies import warp_points
-from niom_ros.matching.sift import mutual_matches, sift_features, SiftFeatures, SPARSE
+from niom_ros.matching.sift import (
+    mutual_matches,
+    nearest_matches,
+    sift_features,
+    SiftFeatures,
+    SPARSE,
+)
 from niom_ros.matching.strategies.turned import quarter_turn
 
 SIDE = 1024
+SIDES = np.complex64([2, 3j])
 
 
 @pytest.mark.parametrize('quarters', [0, 1, 2, 3])
@@ -58,17 +65,44 @@ def test_each_point_matches_one_other_at_most(coffee: np.ndarray) -> None:
 def test_a_point_with_two_equal_partners_matches_neither() -> None:
     one = np.zeros((2, 128), np.float32)
     one[0, 0] = one[1, 1] = 1
-    twice = SiftFeatures(np.float32([[1, 1], [9, 9]]), one[[0, 0]])
-    image = SiftFeatures(np.float32([[5, 5]]), one[:1])
+    twice = SiftFeatures(np.float32([[1, 1], [9, 9]]), one[[0, 0]], SIDES)
+    image = SiftFeatures(np.float32([[5, 5]]), one[:1], SIDES[:1])
     assert len(mutual_matches(twice, image, SPARSE)) == 0
-    single = SiftFeatures(np.float32([[1, 1], [9, 9]]), one)
+    single = SiftFeatures(np.float32([[1, 1], [9, 9]]), one, SIDES)
     (point,) = mutual_matches(single, image, SPARSE).reference_points
     assert point.tolist() == [1, 1]
 
 
 def test_masked_and_moved_points() -> None:
-    features = SiftFeatures(np.float32([[1, 1], [5, 2]]), np.eye(2, 128, dtype=np.float32))
+    features = SiftFeatures(np.float32([[1, 1], [5, 2]]), np.eye(2, 128, dtype=np.float32), SIDES)
     mask = np.zeros((4, 8), np.uint8)
     mask[2, 5] = 255
-    assert features.inside(mask).points.tolist() == [[5, 2]]
+    kept = features.inside(mask)
+    assert kept.points.tolist() == [[5, 2]] and kept.sides.tolist() == [3j]
     assert features.moved(10, 20).points.tolist() == [[11, 21], [15, 22]]
+
+
+@pytest.mark.parametrize('quarters', [0, 1, 2, 3])
+def test_keypoints_know_how_large_and_how_turned_they_are(
+    coffee: np.ndarray, quarters: int
+) -> None:
+    small = np.rot90(coffee[::2, ::2], quarters).copy()
+    reference, image = sift_features(coffee, SIDE, SPARSE), sift_features(small, SIDE, SPARSE)
+    in_reference, in_image = nearest_matches(reference, image, SPARSE)
+    change = image.sides[in_image] / reference.sides[in_reference]
+    # A quarter turn anticlockwise, with y down: the x axis points up.
+    turn = (-1j) ** quarters
+    assert len(change) > 100
+    assert np.median(np.abs(change)) == pytest.approx(0.5, rel=0.05)
+    assert (np.abs(np.angle(change / turn)) < np.radians(15)).mean() > 0.8
+
+
+def test_several_points_may_have_the_same_nearest_one() -> None:
+    one = np.zeros((2, 128), np.float32)
+    one[0, 0] = one[1, 1] = 1
+    reference = SiftFeatures(np.float32([[1, 1], [9, 9]]), one, SIDES)
+    image = SiftFeatures(np.float32([[1, 1], [2, 2], [3, 3]]), one[[1, 0, 1]], SIDES[[0, 0, 1]])
+    in_reference, in_image = nearest_matches(reference, image, SPARSE)
+    assert dict(zip(in_image.tolist(), in_reference.tolist(), strict=True)) == {0: 1, 1: 0, 2: 1}
+    twice = SiftFeatures(reference.points, one[[0, 0]], SIDES)
+    assert not len(nearest_matches(twice, image, SPARSE)[0])

@@ -46,6 +46,7 @@ BENCHMARK_NAMES = (
     'homography',
     'turned',
     'zoomed',
+    'instances',
     'pairing',
     'abstain',
     'landmarks',

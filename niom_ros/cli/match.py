@@ -41,7 +41,7 @@ def match_files(
     reference = matcher.prepare(
         Reference(reference_picture.image, label=label), options.limits.min_inliers
     )
-    match = matcher.match(reference, image, options)
+    match, *further = matcher.match_several(reference, image, options)
     verdict = match.verdict
     for note in reference_picture.notes:
         print(note)
@@ -52,14 +52,17 @@ def match_files(
         print(f'pairing: {describe_pairs(reference.scene, match)}')
     if verdict.reference_to_image is not None:
         print(f'confidence {verdict.confidence:.2f}, homography from reference to image:')
-        for row in verdict.reference_to_image:
-            print('  ' + ' '.join(f'{value:12.6g}' for value in row))
+        print_matrix(verdict.reference_to_image)
+    for number, other in enumerate(further, start=2):
+        print(f'{number}: {other.message}, confidence {other.confidence:.2f}, homography:')
+        print_matrix(other.reference_to_image)
     if match.status is Status.ALIKE and match.alike is not None:
         print_alike(match.alike)
     if picture:
-        write_picture(picture, draw_report(reference, image, match))
+        write_picture(picture, draw_report(reference, image, match, further))
     if json_file:
         result = as_json(reference, match, matcher.method)
+        result['instances'] = [instance_as_json(each) for each in (match, *further) if each.found]
         write_bytes(json_file, json.dumps(result, indent=1).encode())
     return match
 
@@ -75,7 +78,12 @@ def print_alike(alike: AlikeObject) -> None:
         print('no view explains its points, so there is no warp')
         return
     print(f'affine warp from reference to image, {alike.warp.deviation:.0f} px from the points:')
-    for row in alike.warp.matrix:
+    print_matrix(alike.warp.matrix)
+
+
+def print_matrix(matrix: np.ndarray | None) -> None:
+    """Print the rows of a matrix."""
+    for row in () if matrix is None else matrix:
         print('  ' + ' '.join(f'{value:12.6g}' for value in row))
 
 
@@ -122,6 +130,18 @@ def as_json(reference: PreparedReference, match: Match, method: str) -> dict[str
             {key: None if value != value else value for key, value in asdict(pair).items()}
             for pair in match.paired.pairs
         ],
+    }
+
+
+def instance_as_json(match: Match) -> dict[str, object]:
+    """Return one of the places of the reference, without its points."""
+    homography = match.reference_to_image
+    return {
+        'message': match.message,
+        'confidence': match.confidence,
+        'reference_to_image': None if homography is None else homography.tolist(),
+        'inliers': int(match.inliers.sum()),
+        'checks': match.checks,
     }
 
 

@@ -18,6 +18,7 @@ from niom_ros.core.settings import (
     KEYPOINT_SEARCHES,
     LANDMARK_MODES,
     Limits,
+    MOST_INSTANCES,
     Options,
     Pairing,
     PAIRINGS,
@@ -238,6 +239,14 @@ MATCH_PARAMETERS = (
         'What counts as found: the object of the reference, one of its kind, or either; '
         'references may override it.',
         choices=WANTED,
+        live=True,
+    ),
+    Parameter(
+        'max_instances',
+        Options.max_instances,
+        'Maximum number of equal objects that are found in one image.',
+        minimum=1,
+        maximum=MOST_INSTANCES,
         live=True,
     ),
     Parameter(
@@ -529,6 +538,7 @@ def options_of(values: Mapping[str, Any]) -> Options:
         keypoint_search=values['keypoint_search'],
         drawing_search=values['drawing_search'],
         wanted=values['wanted'],
+        max_instances=values['max_instances'],
     )
 
 

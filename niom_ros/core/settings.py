@@ -53,6 +53,8 @@ LANDMARK_MODES: tuple[LandmarkMode, ...] = get_args(LandmarkMode)
 ROTATIONS: tuple[RotationAngle, ...] = get_args(RotationAngle)
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
+MOST_INSTANCES = 20  # equal objects in one image: each is tracked in every frame
+
 
 class SettingsError(UserError):
     """A setting that does not work here; the message says what to use instead."""
@@ -220,6 +222,7 @@ class Options:
     # either: the object itself, or one of its kind if it is not seen. References may differ.
     wanted: Wanted = 'either'
     strategies: tuple[str, ...] | None = None  # to try; None: all that the settings name
+    max_instances: int = 1  # places at which equal objects may be found in one image
 
     def __post_init__(self) -> None:
         """Refuse values that have no meaning."""
@@ -229,6 +232,10 @@ class Options:
         check_choice('wanted', self.wanted, WANTED)
         for name in self.strategies or ():
             check_choice('strategy', name, STRATEGIES.names)
+        if not 1 <= self.max_instances <= MOST_INSTANCES:
+            raise SettingsError(
+                f'max_instances is {self.max_instances}: it must be 1 to {MOST_INSTANCES}'
+            )
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,8 @@ class Findings:
 class ImageAnalysis:
     """One RGB image and what the networks see in it. Safe to use from several threads."""
 
+    free: np.ndarray | None = None  # height x width; 0 where something was found before; None: all
+
     def __init__(
         self,
         image: np.ndarray,

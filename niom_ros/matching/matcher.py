@@ -17,6 +17,7 @@ from niom_ros.matching.preparation import prepare
 from niom_ros.matching.prepared_reference import check_prepared, PreparedReference
 from niom_ros.matching.prior import Prior
 from niom_ros.matching.reference import Reference
+from niom_ros.matching.several import find_copies, Places
 from niom_ros.matching.strategies.registry import load_strategies
 from niom_ros.matching.strategies.strategy import LoadsLater, Search, Strategy
 from niom_ros.matching.symmetry import described_turns
@@ -86,6 +87,56 @@ class Matcher:
         check_rgb(image, 'the image')
         check_type('options', options, Options | None, SettingsError)
         return self.match_all([reference], self.analyse(image), options)[0]
+
+    def match_several(
+        self, reference: PreparedReference, image: np.ndarray, options: Options | None = None
+    ) -> list[Match]:
+        """Find the reference at up to `max_instances` places in an RGB image, the best first.
+
+        If it is not found, the only match says why.
+        """
+        check_prepared(reference)
+        check_rgb(image, 'the image')
+        check_type('options', options, Options | None, SettingsError)
+        options, analysis = options or Options(), self.analyse(image)
+        matches = self.match_all([reference], analysis, options)
+        further = self.find_further([reference], matches, analysis, options)
+        seconds = analysis.times.seconds()
+        found = [*matches, *(match for _, match in further)]
+        return [replace(match, stage_seconds=seconds) for match in found]
+
+    def find_further(
+        self,
+        references: Sequence[PreparedReference],
+        matches: Sequence[Match],
+        image: ImageAnalysis,
+        options: Options,
+        expected: Sequence[tuple[int, np.ndarray]] = (),
+    ) -> list[tuple[int, Match]]:
+        """Return places of references besides that of the best match, `max_instances` in all.
+
+        Each is the index of its reference and a match that passed the same judgement. First come
+        the other references that were found; then each is looked for again in the way in which it
+        was found, with all that was found so far hidden: first, if that is possible, where it is
+        `expected` (the index of a reference, and a view of it).
+        """
+        order = sorted(range(len(matches)), key=lambda each: matches[each].agreement, reverse=True)
+        places = Places(references, options.max_instances)
+        for index in order:
+            places.add(index, matches[index])
+        for index in order:
+            approach = matches[index].approach
+            if matches[index].found and approach is not None:
+                search = Search(
+                    reference=references[index],
+                    image=image,
+                    options=options,
+                    approach=approach,
+                    expected=tuple(view for each, view in expected if each == index),
+                )
+                with STRATEGIES.blaming(approach.strategy, FAILED):
+                    find_copies(self._strategies[approach.strategy], search, index, places)
+        return places.found[1:]
 
     def match_all(
         self,

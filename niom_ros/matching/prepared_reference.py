@@ -18,6 +18,7 @@ from niom_ros.semantics.scene import Scene
 MAX_AREAS = 8  # whose parts are looked for
 MAX_HEAT = 8  # scenes, each from another source
 MAX_SIFT = 2  # sets of parameters of SIFT
+MAX_CLOSER = 4  # sizes of what SIFT looked at closer; 1.6 MB each
 MAX_SIDES = 9  # quarter turns, each with one of few numbers of keypoints
 MAX_SMALLER = 8  # copies with fewer keypoints
 MAX_WEIGHTINGS = 4  # weightings: none, and those of recent pairings; 1 MB each
@@ -52,6 +53,9 @@ class PreparedReference:
     )
     sift: RecentlyUsed[SiftFeatures] = field(  # by the parameters that they were found with
         default_factory=lambda: RecentlyUsed(MAX_SIFT), init=False
+    )
+    closer: RecentlyUsed[SiftFeatures] = field(  # by the part of the reference and its size
+        default_factory=lambda: RecentlyUsed(MAX_CLOSER), init=False
     )
     sides: RecentlyUsed[TurnedSide] = field(  # by quarter turns and number of keypoints
         default_factory=lambda: RecentlyUsed(MAX_SIDES), init=False

@@ -31,7 +31,7 @@ class Rectified:
 
     reference: np.ndarray  # RGB: the part of the reference that is visible, resized
     image: np.ndarray  # RGB, of the same size: the image, warped onto it
-    mask: np.ndarray  # height x width: where the image has pixels
+    mask: np.ndarray  # height x width: where the image has pixels that may be used
     part: Box  # of the reference that is shown
     to_reference: np.ndarray  # 3 x 3, from the pixels of both to those of the reference,
     to_image: np.ndarray  # and to those of the image
@@ -44,11 +44,16 @@ class Rectified:
 
 
 def rectified(
-    reference: np.ndarray, box: Box, image: np.ndarray, view: np.ndarray
+    reference: np.ndarray,
+    box: Box,
+    image: np.ndarray,
+    view: np.ndarray,
+    free: np.ndarray | None = None,
 ) -> Rectified | None:
     """Return both pictures as seen from the front; None: too little of the reference is visible.
 
     `view` maps the reference to the image, roughly; `box` is the part of the reference in use.
+    What is not `free` in the image (height x width) is left out of the mask; None: all is free.
     """
     part = visible_part(box, image, view)
     if part is None:
@@ -81,7 +86,7 @@ def rectified(
             borderMode=cv2.BORDER_REPLICATE,
         ),
         mask=cv2.warpPerspective(
-            np.full(image.shape[:2], 255, np.uint8),
+            np.full(image.shape[:2], 255, np.uint8) if free is None else free,
             to_image,
             (width, height),
             flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP,

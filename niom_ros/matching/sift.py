@@ -1,6 +1,6 @@
 """SIFT keypoints, which know their own direction and scale, and their mutual matches."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -30,6 +30,8 @@ class SiftFeatures:
 
     points: np.ndarray  # N x 2, float32
     descriptors: np.ndarray  # N x 128, float32: RootSIFT, unit length
+    # N, complex64: how large (pixels) and in which direction each is, x to the right and y down
+    sides: np.ndarray
 
     def __len__(self) -> int:
         """Return the number of keypoints."""
@@ -40,11 +42,11 @@ class SiftFeatures:
         columns, rows = self.points.round().astype(int).T
         height, width = mask.shape
         keep = mask[rows.clip(0, height - 1), columns.clip(0, width - 1)] != 0
-        return SiftFeatures(self.points[keep], self.descriptors[keep])
+        return SiftFeatures(self.points[keep], self.descriptors[keep], self.sides[keep])
 
     def moved(self, right: int, down: int) -> 'SiftFeatures':
         """Return the features of a crop as those of the whole image."""
-        return SiftFeatures(self.points + np.array([right, down], np.float32), self.descriptors)
+        return replace(self, points=self.points + np.array([right, down], np.float32))
 
 
 def sift_features(image: np.ndarray, max_side: int, parameters: SiftParameters) -> SiftFeatures:
@@ -62,12 +64,20 @@ def sift_features(image: np.ndarray, max_side: int, parameters: SiftParameters) 
     )
     keypoints, descriptors = detector.detectAndCompute(grey, None)
     if descriptors is None:
-        return SiftFeatures(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32))
+        return SiftFeatures(
+            np.empty((0, 2), np.float32), np.empty((0, 128), np.float32), np.empty(0, np.complex64)
+        )
     points = np.array([keypoint.pt for keypoint in keypoints], np.float32).reshape(-1, 2)
     scale = np.array([grey.shape[1] / width, grey.shape[0] / height], np.float32)
     # RootSIFT (Arandjelovic and Zisserman, 2012): the Hellinger distance of the histograms
     sums = np.maximum(descriptors.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    return SiftFeatures((points + 0.5) / scale - 0.5, np.sqrt(descriptors / sums))
+    sizes = np.array([keypoint.size for keypoint in keypoints], np.float32) / scale.mean()
+    turns = np.radians([keypoint.angle for keypoint in keypoints])
+    return SiftFeatures(
+        points=(points + 0.5) / scale - 0.5,
+        descriptors=np.sqrt(descriptors / sums),
+        sides=(sizes * np.exp(1j * turns)).astype(np.complex64),
+    )
 
 
 def mutual_matches(
@@ -90,6 +100,27 @@ def mutual_matches(
         image_points=image.points[kept],
         scores=(1 - ratios[kept]).astype(np.float32),
     )
+
+
+def nearest_matches(
+    reference: SiftFeatures, image: SiftFeatures, parameters: SiftParameters
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return for keypoints of the image the nearest one of the reference: indices of both.
+
+    Several may have the same nearest one: an image may show several copies of the reference.
+    """
+    if len(reference) < 2 or not len(image):
+        return np.empty(0, int), np.empty(0, int)
+    likeness = image.descriptors @ reference.descriptors.T
+    two = np.argpartition(-likeness, 1, axis=1)[:, :2]
+    rows = np.arange(len(image))
+    best, second = likeness[rows[:, None], two].T
+    swapped = second > best
+    nearest = np.where(swapped, two[:, 1], two[:, 0])
+    ratios = distance(np.maximum(best, second)) / distance(np.minimum(best, second))
+    kept = np.flatnonzero(ratios <= parameters.ratio)
+    kept = kept[np.argsort(ratios[kept], kind='stable')]
+    return nearest[kept], kept
 
 
 def distance(likeness: np.ndarray) -> np.ndarray:

@@ -186,20 +186,48 @@ def landmarks_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
 
 def pose_message(build: Build, pose: Pose, frame: FrameInfo) -> Any:
     """Return where the reference is in space."""
-    x, y, z = pose.translation.tolist()
-    qx, qy, qz, qw = map(float, pose.quaternion)
     return build(
         'geometry_msgs/PoseWithCovarianceStamped',
         header=frame.header,
+        pose=pose_with_covariance(build, pose),
+    )
+
+
+def pose_with_covariance(build: Build, pose: Pose) -> Any:
+    """Return a pose and how certain it is."""
+    x, y, z = pose.translation.tolist()
+    qx, qy, qz, qw = map(float, pose.quaternion)
+    return build(
+        'geometry_msgs/PoseWithCovariance',
         pose=build(
-            'geometry_msgs/PoseWithCovariance',
-            pose=build(
-                'geometry_msgs/Pose',
-                position=build('geometry_msgs/Point', x=x, y=y, z=z),
-                orientation=build('geometry_msgs/Quaternion', x=qx, y=qy, z=qz, w=qw),
-            ),
-            covariance=pose.covariance.ravel(),
+            'geometry_msgs/Pose',
+            position=build('geometry_msgs/Point', x=x, y=y, z=z),
+            orientation=build('geometry_msgs/Quaternion', x=qx, y=qy, z=qz, w=qw),
         ),
+        covariance=pose.covariance.ravel(),
+    )
+
+
+def instances_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
+    """Return all places at which references were found, and what is not seen any more."""
+    return build(
+        'niom_ros/InstanceArray',
+        header=frame.header,
+        status=int(answer.status),
+        best=answer.number,
+        instances=[instance_message(build, each, frame) for each in answer.instances],
+    )
+
+
+def instance_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
+    """Return one of several equal objects."""
+    return build(
+        'niom_ros/Instance',
+        number=answer.number,
+        homography=homography_message(build, answer, frame),
+        status_message=answer.message,
+        landmarks=landmarks_message(build, answer, frame),
+        pose=[] if answer.pose is None else [pose_with_covariance(build, answer.pose)],
     )
 
 

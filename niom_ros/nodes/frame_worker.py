@@ -1,6 +1,7 @@
 """The threads that process camera frames: one tracks what was found, one matches in full."""
 
 from collections.abc import Callable
+from dataclasses import replace
 import math
 from threading import Lock, Thread
 import time
@@ -136,6 +137,7 @@ class FrameWorker:
                 if answer.located:
                     outdated = self._reader.why_stale(message, live) or self._why_replaced(answer)
                     answer = answer.but(Status.STALE, outdated) if outdated else answer
+                answer = self._without_replaced(answer)
                 camera = received.frame.camera
                 publish = self._configured.outputs.publish
                 try:
@@ -169,6 +171,11 @@ class FrameWorker:
 
     def _why_replaced(self, answer: Answer) -> str:
         return self._configured.why_replaced(answer.reference, self._live())
+
+    def _without_replaced(self, answer: Answer) -> Answer:
+        """Leave out instances of references that are no longer looked for."""
+        kept = tuple(each for each in answer.instances if not self._why_replaced(each))
+        return replace(answer, instances=kept)
 
     def _info(self, received: Received) -> FrameInfo:
         matcher = self._configured.matcher

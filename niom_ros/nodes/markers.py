@@ -24,9 +24,21 @@ def marker_array(answer: Answer, camera: CameraModel | None, header: Header) -> 
     in front of it, on the right line of sight. Without one, there are none.
     """
     markers = [Marker(header=header, action=Marker.DELETEALL)]
+    if camera is not None:
+        markers += markers_of(answer, camera, header)
+        for other in answer.instances:
+            if other.number != answer.number:
+                markers += markers_of(other, camera, header, f' {other.number}')
+    return MarkerArray(markers=markers)
+
+
+def markers_of(
+    answer: Answer, camera: CameraModel, header: Header, namesake: str = ''
+) -> list[Marker]:
+    """Return the markers of one object; equal ones differ by what their namespaces end with."""
     homography = answer.match.verdict.reference_to_image
-    if answer.reference is None or homography is None or camera is None:
-        return MarkerArray(markers=markers)
+    if answer.reference is None or homography is None:
+        return []
     reference = answer.reference
     corners = reference.prepared.box.corners()
     marks = answer.landmarks
@@ -38,27 +50,28 @@ def marker_array(answer: Answer, camera: CameraModel | None, header: Header) -> 
     else:
         outline = on_line_of_sight(camera, warp_points(homography, corners))
         if not np.isfinite(outline).all():  # a corner is outside of what the lens model covers
-            return MarkerArray(markers=markers)
+            return []
         pixels = np.array([(mark.x, mark.y) for mark in visible]).reshape(-1, 2)
         places = on_line_of_sight(camera, pixels)
     size = float(np.linalg.norm(outline[1] - outline[0]))
-    border = new_marker(header, 'outline', 0, Marker.LINE_STRIP, OUTLINE)
+    border = new_marker(header, f'outline{namesake}', 0, Marker.LINE_STRIP, OUTLINE)
     border.scale.x = size / 100
     border.points = [point(corner) for corner in (*outline, outline[0])]
-    markers.append(border)
+    markers = [border]
     above = np.array([0, size / 20, 0])
     for number, (mark, place) in enumerate(zip(visible, places, strict=True)):
         if not np.isfinite(place).all():
             continue
-        dot = new_marker(header, 'landmarks', number, Marker.SPHERE, LANDMARK)
+        dot = new_marker(header, f'landmarks{namesake}', number, Marker.SPHERE, LANDMARK)
         dot.pose.position = point(place)
         dot.scale.x = dot.scale.y = dot.scale.z = size / 40
-        name = new_marker(header, 'landmark names', number, Marker.TEXT_VIEW_FACING, LANDMARK)
+        names = f'landmark names{namesake}'
+        name = new_marker(header, names, number, Marker.TEXT_VIEW_FACING, LANDMARK)
         name.pose.position = point(place - above)
         name.scale.z = size / 20
         name.text = mark.name
         markers += [dot, name]
-    return MarkerArray(markers=markers)
+    return markers
 
 
 def in_space(answer: Answer, reference_points: np.ndarray) -> np.ndarray:

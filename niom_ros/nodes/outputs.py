@@ -12,11 +12,12 @@ from visualization_msgs.msg import MarkerArray
 from niom_ros.messages.results import (
     FrameInfo,
     homography_message,
+    instances_message,
     landmarks_message,
     match_message,
     pose_message,
 )
-from niom_ros.msg import Homography, LandmarkArray, MatchResult
+from niom_ros.msg import Homography, InstanceArray, LandmarkArray, MatchResult
 from niom_ros.nodes.markers import marker_array
 from niom_ros.nodes.ros_messages import build, rgb_to_message
 from niom_ros.pictures.answers import debug_picture, heatmap_picture, overlay_picture, View
@@ -55,6 +56,7 @@ class Outputs:
         self._homography = publisher(Homography, '~/homography')
         self._match = publisher(MatchResult, '~/match')
         self._landmarks = publisher(LandmarkArray, '~/landmarks')
+        self._instances = publisher(InstanceArray, '~/instances')
         self._pose = publisher(PoseWithCovarianceStamped, '~/pose')
         self._markers = publisher(MarkerArray, '~/markers')
         self._pictures = {topic: publisher(Image, topic) for topic in PICTURES}
@@ -68,6 +70,7 @@ class Outputs:
             self._homography,
             self._match,
             self._landmarks,
+            self._instances,
             self._pose,
             self._markers,
             *self._pictures.values(),
@@ -94,6 +97,7 @@ class Outputs:
         homography = homography_message(build, answer, frame)
         match = match_message(build, answer, frame, homography)
         landmarks = landmarks_message(build, answer, frame)
+        instances = instances_message(build, answer, frame)
         pose = None if answer.pose is None else pose_message(build, answer.pose, frame)
         markers = None
         if self._markers.get_subscription_count():
@@ -101,6 +105,7 @@ class Outputs:
         self._homography.publish(homography)
         self._match.publish(match)
         self._landmarks.publish(landmarks)
+        self._instances.publish(instances)
         if pose is not None:
             self._pose.publish(pose)
             if publish_tf and self._transforms is not None and answer.reference is not None:

@@ -14,6 +14,7 @@ from niom_ros.pictures.matches import (
     draw_matches,
     draw_overlay,
     draw_semantics,
+    NumberedPlace,
     PictureOptions,
 )
 from niom_ros.stream.answers import Answer
@@ -47,6 +48,14 @@ def drawn(draw: Callable[..., np.ndarray], answer: Answer, width: int) -> np.nda
         max_width=width,
         landmarks=upright_landmarks(answer),
         title=known.id if known else '',
+        number=answer.number if len(answer.instances) > 1 else 0,
+        others=[
+            NumberedPlace(
+                each.number, each.reference.prepared, each.upright, upright_landmarks(each)
+            )
+            for each in answer.instances
+            if each.found and each.number != answer.number and each.reference is not None
+        ],
     )
     return draw(known.prepared if known else None, answer.image, answer.upright, options)
 

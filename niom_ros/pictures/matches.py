@@ -87,12 +87,24 @@ class NamedPoint(Protocol):
 
 
 @dataclass(frozen=True)
+class NumberedPlace:
+    """One of several equal things in an image."""
+
+    number: int
+    reference: PreparedReference
+    match: Match
+    landmarks: Sequence[NamedPoint] = ()
+
+
+@dataclass(frozen=True)
 class PictureOptions:
     """The size of a picture of a match, and what else it shows."""
 
     max_width: int = 1280
     landmarks: Sequence[NamedPoint] = ()
     title: str = ''
+    number: int = 0  # of what the match found, if there are several; 0: none
+    others: Sequence[NumberedPlace] = ()
 
 
 DEFAULTS = PictureOptions()
@@ -122,6 +134,8 @@ def draw_matches(
         draw_correspondences(canvas, panels[0], panels[1], match)
         draw_outline(panels[0], reference, np.eye(3))
         draw_place(panels[1], reference, match)
+        draw_others(panels[1], options.others)
+        number_places(panels[1], reference, match, options)
         name_sides(panels)
     draw_landmarks(panels[-1], options.landmarks)
     size = panels[-1].text_size
@@ -139,7 +153,9 @@ def draw_overlay(
     options: PictureOptions = DEFAULTS,
 ) -> np.ndarray:
     """Draw the image, overlaid with the used part of the reference where it was found."""
-    canvas, panel = overlaid(reference, image, match, options.max_width)
+    canvas, panel = overlaid(reference, image, match, options.max_width, options.others)
+    if reference is not None:
+        number_places(panel, reference, match, options)
     draw_landmarks(panel, options.landmarks)
     alike = match.status is Status.ALIKE
     entries = place_entries(panel.text_size, options.landmarks, alike)
@@ -192,15 +208,27 @@ def draw_edges(
     return framed(strip, canvas, ink_entries(right.text_size))
 
 
-def draw_report(reference: PreparedReference, image: np.ndarray, match: Match) -> np.ndarray:
-    """Draw the picture of `niom match`: semantics or edges if used, matches, overlay if found."""
-    parts = [draw_matches(reference, image, match)]
+def draw_report(
+    reference: PreparedReference,
+    image: np.ndarray,
+    match: Match,
+    further: Sequence[Match] = (),
+) -> np.ndarray:
+    """Draw the picture of `niom match`: semantics or edges if used, matches, overlay if found.
+
+    `further` are other places of the reference in the image.
+    """
+    others = [NumberedPlace(2 + index, reference, each) for index, each in enumerate(further)]
+    options = PictureOptions(number=1 if others else 0, others=others)
+    parts = [draw_matches(reference, image, match, options)]
     if match.edges is not None:
         parts.insert(0, draw_edges(reference, image, match))
     if match.weighting != 'none':
         parts.insert(0, draw_semantics(reference, image, match))
     if match.located:
-        parts.append(overlaid(reference, image, match, parts[0].shape[1])[0])
+        canvas, panel = overlaid(reference, image, match, parts[0].shape[1], others)
+        number_places(panel, reference, match, options)
+        parts.append(canvas)
     return stacked(parts)
 
 
@@ -322,15 +350,55 @@ def placing(match: Match) -> np.ndarray | None:
 
 
 def overlaid(
-    reference: PreparedReference | None, image: np.ndarray, match: Match, max_width: int
+    reference: PreparedReference | None,
+    image: np.ndarray,
+    match: Match,
+    max_width: int,
+    others: Sequence[NumberedPlace] = (),
 ) -> tuple[np.ndarray, Panel]:
     """Return a canvas with the overlay, without text."""
     canvas, (panel,) = arrange([image], max_width)
     place = placing(match)
     if reference is not None and place is not None:
+        for other in others:
+            elsewhere = placing(other.match)
+            if elsewhere is not None:
+                lay_over(panel, other.reference, elsewhere)
         lay_over(panel, reference, place)
         draw_place(panel, reference, match)
+        draw_others(panel, others)
     return canvas, panel
+
+
+def draw_others(panel: Panel, others: Sequence[NumberedPlace]) -> None:
+    """Draw where equal things are, and their landmarks without names."""
+    for other in others:
+        draw_place(panel, other.reference, other.match)
+        draw_landmarks(panel, other.landmarks, named=False)
+
+
+def number_places(
+    panel: Panel, reference: PreparedReference, match: Match, options: PictureOptions
+) -> None:
+    """Write the number of each of several equal things into the middle of it."""
+    own = [NumberedPlace(options.number, reference, match)] if options.number else []
+    for each in (*own, *options.others):
+        place = placing(each.match)
+        if place is None:
+            continue
+        corners = warp_points(panel.from_image @ place, each.reference.box.corners())
+        ((x, y),) = whole(corners.mean(axis=0)[None])
+        size, text = panel.text_size, str(each.number)
+        half, height = text_width(text, size) // 2 + size // 4, line_height(size)
+        left, top = x - half, y - height // 2
+        right, bottom = left + 2 * half, top + height
+        if (
+            min(left, top) >= 0
+            and right < panel.pixels.shape[1]
+            and bottom < panel.pixels.shape[0]
+        ):
+            write_plate(panel.pixels, text, (left, top), size)
+            panel.labels.append((left, top, right, bottom))
 
 
 def lay_over(panel: Panel, reference: PreparedReference, reference_to_image: np.ndarray) -> None:
@@ -350,7 +418,7 @@ def lay_over(panel: Panel, reference: PreparedReference, reference_to_image: np.
     cv2.copyTo(cv2.addWeighted(panel.pixels, 0.45, laid, 0.55, 0), covered, panel.pixels)
 
 
-def draw_landmarks(panel: Panel, landmarks: Sequence[NamedPoint]) -> None:
+def draw_landmarks(panel: Panel, landmarks: Sequence[NamedPoint], named: bool = True) -> None:
     """Draw landmarks; for those outside of the image, an arrow head at its border."""
     size = panel.text_size
     known = [mark for mark in landmarks if math.isfinite(mark.x) and math.isfinite(mark.y)]
@@ -370,7 +438,8 @@ def draw_landmarks(panel: Panel, landmarks: Sequence[NamedPoint]) -> None:
     around = [(x - size, y - size, x + size, y + size) for x, y in whole(nearest)]
     panel.labels.extend(around)
     for mark, place in zip(known, around, strict=True):
-        write_label(panel, mark.name, place)
+        if named:
+            write_label(panel, mark.name, place)
 
 
 def draw_heat(panel: Panel, maps: Sequence[HeatMap]) -> None:

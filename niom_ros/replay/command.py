@@ -27,6 +27,7 @@ from niom_ros.matching.reference import BadReference, Reference
 from niom_ros.messages.results import (
     FrameInfo,
     homography_message,
+    instances_message,
     landmarks_message,
     match_message,
     pose_message,
@@ -40,6 +41,7 @@ from niom_ros.replay.messages import build
 from niom_ros.replay.outputs import (
     FrameResult,
     HOMOGRAPHY,
+    INSTANCES,
     LANDMARKS,
     MATCH,
     OutputFiles,
@@ -276,6 +278,7 @@ def messages_of(answer: Answer, frame: FrameInfo) -> dict[str, Any]:
         MATCH: match_message(build, answer, frame, homography),
         HOMOGRAPHY: homography,
         LANDMARKS: landmarks_message(build, answer, frame),
+        INSTANCES: instances_message(build, answer, frame),
     }
     if answer.pose is not None:
         messages[POSE] = pose_message(build, answer.pose, frame)

@@ -19,13 +19,14 @@ from niom_ros.replay.messages import plain
 from niom_ros.stream.answers import Answer
 
 # As the matcher node publishes them.
-MATCH, HOMOGRAPHY, LANDMARKS, POSE = (
-    f'/matcher/{name}' for name in ('match', 'homography', 'landmarks', 'pose')
+MATCH, HOMOGRAPHY, LANDMARKS, INSTANCES, POSE = (
+    f'/matcher/{name}' for name in ('match', 'homography', 'landmarks', 'instances', 'pose')
 )
 TOPICS = {
     MATCH: 'niom_ros/msg/MatchResult',
     HOMOGRAPHY: 'niom_ros/msg/Homography',
     LANDMARKS: 'niom_ros/msg/LandmarkArray',
+    INSTANCES: 'niom_ros/msg/InstanceArray',
     POSE: 'geometry_msgs/msg/PoseWithCovarianceStamped',
 }
 
@@ -183,6 +184,7 @@ class JsonOutput(Output):
             'time': result.image.time,
             'match': messages[MATCH],  # which has the homography in it
             'landmarks': messages[LANDMARKS],
+            'instances': messages[INSTANCES],
             'pose': messages.get(POSE),
         }
         self._file.write(self._next + json.dumps(frame, allow_nan=False))

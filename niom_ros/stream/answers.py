@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, KW_ONLY, replace
 from functools import cached_property
+import time
 from typing import Any
 
+import cv2
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.settings import StreamOptions
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.image_analysis import ImageAnalysis
@@ -41,6 +44,10 @@ class Answer:
     no_pose: str = ''  # why there is no pose although the reference was found
     tried: tuple[tuple[str, float], ...] = ()  # every reference, and the confidence it reached
     matched_tag: Any = None  # of the frame that was matched in full, if this one was tracked
+    number: int = 0  # of what was found, the same from image to image; 0: it has none
+    # This answer and those about equal objects, and why others that had a number are not seen
+    instances: tuple['Answer', ...] = ()
+    more: bool = False  # whether max_instances was reached, so that there may be more
 
     @cached_property
     def match(self) -> Match:
@@ -91,7 +98,9 @@ class Answer:
         """Return the answer to an image whose result must not be used, for this reason."""
         nothing = Match.without_matches(status, message)
         nothing = replace(nothing, stage_seconds=self.upright.stage_seconds)
-        return replace(self, upright=nothing, landmarks=(), pose=None, tried=())
+        return replace(
+            self, upright=nothing, landmarks=(), pose=None, tried=(), number=0, instances=()
+        )
 
 
 def no_answer(
@@ -115,9 +124,12 @@ def find_best(
     no_camera: str = NO_CAMERA,
     prior: Prior | None = None,
     max_keypoints: int | None = None,
+    expected: Sequence[tuple[int, np.ndarray]] = (),
 ) -> Answer:
     """Find the best of one or more references in a received RGB image, by a full match.
 
+    If it was found, `instances` of the answer are its place and up to `max_instances` in all;
+    `expected` are revisions of references and outlines (4 x 2) of what was tracked to the image.
     Without a camera there is no pose; `no_camera` says why. `prior` comes from the last image in
     which one was found. At most `max_keypoints` are matched; None: as many as the extractor finds.
     """
@@ -130,16 +142,41 @@ def find_best(
     tried = tuple(
         (known.id, match.confidence) for known, match in zip(references, matches, strict=True)
     )
-    answer = answer_about(
-        references[best],
-        matches[best],
-        analysis.image,
-        rotation=rotation,
-        options=options,
-        camera=camera,
-        no_camera=no_camera,
-    )
-    return replace(answer, analysis=analysis, tried=tried)
+    found = [(best, matches[best])]
+    if matches[best].found and options.matching.max_instances > 1:
+        begun = time.perf_counter()
+        views = [
+            (index, view_from(known.prepared.box, outline))
+            for index, known in enumerate(references)
+            for revision, outline in expected
+            if revision == known.revision
+        ]
+        found += matcher.find_further(prepared, matches, analysis, options.matching, views)
+        # Like the search by ink, this does not depend on how many keypoints were asked for.
+        fixed = matches[best].fixed_seconds + time.perf_counter() - begun
+        seconds = analysis.times.seconds()
+        found[0] = best, replace(matches[best], stage_seconds=seconds, fixed_seconds=fixed)
+    answers = [
+        answer_about(
+            references[index],
+            match,
+            analysis.image,
+            rotation=rotation,
+            options=options,
+            camera=camera,
+            no_camera=no_camera,
+        )
+        for index, match in found
+    ]
+    instances = tuple(answers) if answers[0].located else ()
+    more = len(found) == options.matching.max_instances > 1
+    return replace(answers[0], analysis=analysis, tried=tried, instances=instances, more=more)
+
+
+def view_from(box: Box, outline: np.ndarray) -> np.ndarray:
+    """Return the view that puts the corners of a reference there: 3 x 3."""
+    corners = box.corners().astype(np.float32)
+    return np.asarray(cv2.getPerspectiveTransform(corners, outline.astype(np.float32)))
 
 
 def answer_about(

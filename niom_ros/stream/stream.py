@@ -26,7 +26,7 @@ from niom_ros.stream.frames_to_match import FramesToMatch, Waiting
 from niom_ros.stream.keypoint_budget import KeypointBudget
 from niom_ros.stream.match_deadline import MatchDeadline, MatchTimer
 from niom_ros.stream.recollection import Recollection
-from niom_ros.stream.target_tracker import target_of, TargetTracker, tracked_answer
+from niom_ros.stream.target_tracker import TargetTracker, tracked_answer
 from niom_ros.tracking.tracker import Tracker
 
 TRACKING_FAILED = 'tracking failed'
@@ -148,7 +148,7 @@ class Stream:
         if frame.stamp <= self._last_stamp:
             self._start_over()
         self._last_stamp = frame.stamp
-        self._tracker.aim(target_of(frame))
+        self._tracker.aim(frame)
         self._to_match.pass_over()
         if stuck := self._why_stuck():
             # Nothing confirms the track any more, and no full match would answer this frame.
@@ -156,11 +156,14 @@ class Stream:
             self._report(stuck)
             return no_answer(Status.FAULT, stuck)
         try:
-            tracked, tag = self._tracker.follow(frame)
+            sights = self._tracker.follow(frame)
+            tracked = sights[0].tracked if sights else None
             found = tracked is not None and tracked.located
             answer = None
             if found or self._tracking:
-                answer = tracked_answer(frame, tracked, tag, self._clock() - begun)
+                answer = tracked_answer(frame, sights, self._clock() - begun)
+                if isinstance(frame, Frame):
+                    answer = self._tracker.with_unseen(frame, answer)
         except Exception as error:
             self.forget(TRACKING_FAILED)
             self._tracking = False
@@ -177,7 +180,7 @@ class Stream:
 
     def _start_over(self) -> None:
         """Forget everything that depends on earlier stamps."""
-        self.forget(TIME_WENT_BACK)
+        self._tracker.start_over(TIME_WENT_BACK)
         with self._remembering:
             self._to_match.start_over()
             self._recollection.forget()
@@ -240,9 +243,12 @@ class Stream:
                     no_camera=frame.no_camera,
                     prior=prior,
                     max_keypoints=self._budget.keypoints(options.max_latency),
+                    expected=self._tracker.expected(frame),
                 )
         except self._survives as error:
             return self._fault(error)
+        if self._to_match.is_current(waiting):
+            answer = self._tracker.identify(frame, answer)
         match = answer.upright
         if match.by_keypoints:
             taken = self._clock() - waiting.begun - match.fixed_seconds

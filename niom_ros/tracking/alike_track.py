@@ -41,6 +41,8 @@ class AlikeMatch:
     """A full match of one frame that found another object of the reference's kind."""
 
     only_alike: ClassVar[bool] = True
+    number: ClassVar[int] = 0  # nothing tells two such objects apart
+    among_equals: ClassVar[bool] = False
 
     stamp: float  # of the frame, in seconds
     image: np.ndarray  # RGB

@@ -85,6 +85,8 @@ class FullMatch:
     reference_box: Box
     counting_area: float  # pixels of the box that are not masked
     revision: int = 0  # of the reference; another revision is another reference
+    number: int = 0  # of the thing that was found
+    among_equals: bool = False  # whether others that look the same may be near
 
     def __post_init__(self) -> None:
         """Refuse a match without a valid homography."""
@@ -129,6 +131,7 @@ class Tracked:
     matched_stamp: float = math.nan  # of the frame of the full match; NaN: there was none
     alike: AlikeObject | None = None  # with status ALIKE: it, and where its landmarks are
     motion: np.ndarray | None = None  # with status ALIKE: 3 x 3, from the image that was matched
+    number: int = 0  # that the full match gave it
 
     @property
     def found(self) -> bool:
@@ -215,6 +218,7 @@ class Track:
         self._area = tracked_area(match, parameters.hull_scale)
         self._confidence = match.verdict.confidence
         self.revision, self.matched_stamp = match.revision, match.stamp
+        self.number = match.number
         # The last frame in which the reference was found, and the homography to its grey pixels.
         self._frame = grey_frame(match.image, match.stamp, parameters.frames)
         self._reference_to_grey = self._frame.image_to_grey @ reference_to_image
@@ -434,6 +438,7 @@ class Track:
             correspondences=correspondences,
             revision=self.revision,
             matched_stamp=self.matched_stamp,
+            number=self.number,
         )
 
     def _points_in_view(self) -> np.ndarray:

@@ -54,9 +54,19 @@ class Tracker:
         self._misses: list[float] = []  # stamps of consecutive full matches that found nothing
         self._resets = 0  # how often everything was forgotten
 
+    @property
+    def number(self) -> int | None:
+        """Return the number of what is tracked, or was until it was lost; None: nothing."""
+        with self._lock:
+            return None if self._track is None else self._track.newest.number
+
     def follow(self, image: np.ndarray, stamp: float) -> Tracked:
         """Return where the reference is in the next RGB frame, taken at `stamp` in seconds."""
-        frame = grey_frame(image, stamp, self._parameters.tracking.frames)
+        return self.follow_frame(grey_frame(image, stamp, self._parameters.tracking.frames))
+
+    def follow_frame(self, frame: GreyFrame) -> Tracked:
+        """Return where the reference is in the next frame, which other trackers may share."""
+        stamp = frame.stamp
         with self._lock:
             before = self._history.newest
             if before is not None and before.stamp >= stamp:
@@ -91,11 +101,11 @@ class Tracker:
                     return self._answer(match.stamp)
                 frames = self._history.after(track.newest.stamp)
                 if len(frames) <= self._parameters.max_frames_locked or track.lost_for_good:
-                    catch_up(track, frames, expected)
+                    catch_up(track, frames, expected, leaping=not match.among_equals)
                     self._replace(track, match)
                     return self._answer(match.stamp)
             # Without the lock, so that the camera does not wait for this.
-            catch_up(track, frames, expected)
+            catch_up(track, frames, expected, leaping=not match.among_equals)
 
     def not_found(self, stamp: float) -> None:
         """Note that a full match of a frame did not find the reference.
@@ -105,6 +115,17 @@ class Tracker:
         with self._lock:
             self._history.forget_until(stamp)
             self._missed(stamp)
+
+    def not_sought(self, stamp: float) -> None:
+        """Note that a full match of a frame says nothing about what is tracked."""
+        with self._lock:
+            self._history.forget_until(stamp)
+
+    def give_up(self, reason: str) -> None:
+        """End the track; the frames are kept, for a full match of one of them."""
+        with self._lock:
+            self._resets += 1
+            self._give_up(reason)
 
     def forget(self, reason: str = NOT_FOUND_YET) -> None:
         """Forget everything, for example because another reference is looked for."""
@@ -182,15 +203,19 @@ class Tracker:
 
 
 def catch_up(
-    track: Track | AlikeTrack, frames: Sequence[GreyFrame], expected: np.ndarray | None
+    track: Track | AlikeTrack,
+    frames: Sequence[GreyFrame],
+    expected: np.ndarray | None,
+    leaping: bool = True,
 ) -> None:
     """Bring a track forward to the last of some frames, in leaps as long as possible.
 
-    `expected` is where another track has the reference in the last frame.
+    `expected` is where another track has the reference in the last frame. Among equal things, a
+    leap may end at another one: then every frame is needed.
     """
     if frames and expected is not None and track.leap(frames[-1], expected):
         return
-    position, stride = 0, len(frames)
+    position, stride = 0, len(frames) if leaping else 1
     while position < len(frames) and not track.lost_for_good:
         stride = min(stride, len(frames) - position)
         if stride == 1:

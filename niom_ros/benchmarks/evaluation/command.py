@@ -16,6 +16,7 @@ from niom_ros.benchmarks.evaluation.results import as_json, Metrics
 from niom_ros.benchmarks.evaluation.run import default_jobs, run, sample
 from niom_ros.benchmarks.evaluation.suites.abstain import AbstainBenchmark
 from niom_ros.benchmarks.evaluation.suites.homography import HomographyBenchmark
+from niom_ros.benchmarks.evaluation.suites.instances import InstancesBenchmark
 from niom_ros.benchmarks.evaluation.suites.kinds import KindsBenchmark
 from niom_ros.benchmarks.evaluation.suites.landmarks import LandmarksBenchmark
 from niom_ros.benchmarks.evaluation.suites.manual import ManualBenchmark
@@ -40,6 +41,7 @@ BENCHMARKS: tuple[type[Benchmark], ...] = (
     HomographyBenchmark,
     TurnedBenchmark,
     ZoomedBenchmark,
+    InstancesBenchmark,
     PairingBenchmark,
     AbstainBenchmark,
     LandmarksBenchmark,

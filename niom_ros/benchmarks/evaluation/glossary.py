@@ -70,6 +70,14 @@ MAIN_METRICS = {
         'found_four_times',
         'wrong_accepted',
     ),
+    'instances': (
+        'copies_found',
+        'copies_found_of_two',
+        'copies_found_of_five',
+        'copies_found_overlapping',
+        'wrong_accepted',
+        'wrong_accepted_upper',
+    ),
     'pairing': ('top1', 'top1_detectable', 'detectable'),
     'abstain': (
         'false_accept',
@@ -151,6 +159,12 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         MORE,
     ),
     (
+        r'copies_found',
+        'copies found',
+        'share of the copies of a photo at which it is found, less than 10 px off',
+        MORE,
+    ),
+    (
         r'found',
         'found',
         'share of photos that are accepted and less than 10 px off where they are visible',
@@ -166,8 +180,8 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
     (
         r'wrong_accepted',
         'wrong among accepted',
-        f'share of the accepted answers that are wrong: {WRONG:g} px or more off; of turned and '
-        'zoomed photos, 10 px',
+        f'share of the accepted answers that are wrong: {WRONG:g} px or more off; of photos '
+        'that are turned, zoomed or there several times, 10 px',
         LESS,
     ),
     (

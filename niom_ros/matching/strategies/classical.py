@@ -10,10 +10,12 @@ import numpy as np
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits, Options, Sought, WeightingKind
 from niom_ros.matching.confidence import calibration_of, CLASSICAL
+from niom_ros.matching.copies import likely_places, Place
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, examine, judge, Status, Verdict
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match, Weights
+from niom_ros.matching.partly_hidden import covers_any, hiding, outline_of, outlines_of
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.rectified import rectified
 from niom_ros.matching.sift import (
@@ -41,6 +43,11 @@ class ClassicalParameters:
     enough: float = 0.6
     # Seen from the same side, most points of a flat thing agree; of others, about half.
     least_ratio: float = 0.5
+
+    # Of further copies
+    fewest_votes: int = 6  # that make a place worth a look
+    most_failed: int = 3  # looks at places where nothing is, one after another
+    few_keypoints: int = 300  # of a reference: below, weak ones are used as well
 
 
 DEFAULTS = ClassicalParameters()
@@ -103,7 +110,44 @@ class Classical:
                 match = self._judged(rough, reference, limits)
                 if match.found:
                     break
+        if not match.found and search.options.max_instances > 1:
+            # Each of several copies has too small a share of the matches.
+            match = next(iter(self.find_copies(search, 1)), match)
         return replace(match, image_keypoints=len(of_image))
+
+    def find_copies(self, search: Search, most: int) -> list[Match]:
+        """Look closer wherever matches vote for a place, until enough copies are found."""
+        reference, image = search.reference, search.image
+        found: list[Match] = []
+        with image.times.timed('copies'):
+            limits = own_limits(search.options.limits)
+            failed = 0
+            for place in self._places(search):
+                if len(found) == most or failed == DEFAULTS.most_failed:
+                    break
+                free = replace(search, image=hiding(image, found))
+                expected = warp_points(place.reference_to_image, reference.box.corners())
+                outlines = outlines_of(found, reference.box)
+                if covers_any(expected, outlines):
+                    continue  # the rest of the votes for a copy that was found
+                match = self._judged(look_at(place, free), reference, limits)
+                outline = outline_of(match, reference.box)
+                if outline is None or covers_any(outline, outlines):
+                    failed += 1
+                    continue
+                failed = 0
+                found.append(replace(match, image_keypoints=len(image.sift(SPARSE))))
+        return found
+
+    def _places(self, search: Search) -> list[Place]:
+        """Return where copies may be: where they were tracked to, then the most likely first."""
+        reference = search.reference
+        of_reference, parameters = self._features_of(reference, SPARSE), SPARSE
+        if len(of_reference) < DEFAULTS.few_keypoints:
+            of_reference, parameters = self._features_of(reference, DENSE), DENSE
+        places = likely_places(of_reference, search.image.sift(parameters), reference.box)
+        voted = [place for place in places if len(place.votes) >= DEFAULTS.fewest_votes]
+        return [Place(view, np.empty(0, int)) for view in search.expected] + voted
 
     def _features_of(
         self, reference: PreparedReference, parameters: SiftParameters
@@ -154,6 +198,16 @@ def rough_view_of(
     return RoughView(matches, evidence)
 
 
+def look_at(place: Place, search: Search) -> RoughView:
+    """Match at a likely place; look closer from the side that this shows unless much agrees."""
+    reference, image = search.reference, search.image
+    matches = matches_seen_from(place.reference_to_image, reference, image)
+    if matches is None:
+        return RoughView(Correspondences.none(), Evidence(np.zeros(0, bool)))
+    rough = rough_view_of(matches, reference, image, search.options.limits)
+    return rough if rough.agreeing >= DEFAULTS.plenty else look_closer(rough, search)
+
+
 def look_closer(rough: RoughView, search: Search) -> RoughView:
     """Match again, with both pictures seen from the same side, as long as that finds more."""
     reference, image, limits = search.reference, search.image, search.options.limits
@@ -161,7 +215,7 @@ def look_closer(rough: RoughView, search: Search) -> RoughView:
         view = rough.evidence.reference_to_image
         if view is None or rough.agreeing < DEFAULTS.fewest:
             break
-        matches = matches_seen_from(view, reference, image.image)
+        matches = matches_seen_from(view, reference, image)
         if matches is None:
             break
         closer = rough_view_of(matches, reference, image, limits)
@@ -174,17 +228,21 @@ def look_closer(rough: RoughView, search: Search) -> RoughView:
 
 
 def matches_seen_from(
-    view: np.ndarray, reference: PreparedReference, image: np.ndarray
+    view: np.ndarray, reference: PreparedReference, image: ImageAnalysis
 ) -> Correspondences | None:
     """Match reference and image as they look from the front; None: too little is visible."""
-    pictures = rectified(reference.image, reference.box, image, view)
+    pictures = rectified(reference.image, reference.box, image.image, view, image.free)
     if pictures is None:
         return None
     side = max(pictures.image.shape)
-    of_reference = sift_features(pictures.reference, side, CLOSER)
-    mask = reference.given.counting_mask()
-    if mask is not None:
-        of_reference = of_reference.inside(pictures.seen_mask(mask))
+
+    def find() -> SiftFeatures:
+        found = sift_features(pictures.reference, side, CLOSER)
+        mask = reference.given.counting_mask()
+        return found if mask is None else found.inside(pictures.seen_mask(mask))
+
+    # A copy that is seen from farther away is compared with the reference as it is.
+    of_reference = reference.closer.get((pictures.part, pictures.image.shape), find)
     of_image = sift_features(pictures.image, side, CLOSER).inside(pictures.mask)
     matches = mutual_matches(of_reference, of_image, CLOSER)
     return Correspondences(

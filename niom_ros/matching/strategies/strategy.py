@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+
 from niom_ros.core.settings import Options, Sought, WeightingKind
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Approach, Match, NOT_TRIED
@@ -25,6 +27,7 @@ class Search:
     prior: Prior | None = None  # of this reference, however it was found
     earlier: Match = NOT_TRIED  # the best of the earlier approaches, all of which failed
     only_reference: bool = True  # whether no other reference is searched in this image
+    expected: tuple[np.ndarray, ...] = ()  # views (3 x 3) of copies that were tracked here
 
     @property
     def own_prior(self) -> Prior | None:
@@ -72,6 +75,17 @@ class LoadsLater(Protocol):
 
     def load_networks(self) -> None:
         """Load the networks, unless they are loaded already."""
+
+
+@runtime_checkable
+class FindsCopies(Protocol):
+    """A strategy that finds several copies of a reference at once.
+
+    Any other one is asked again, with what was found before hidden.
+    """
+
+    def find_copies(self, search: Search, most: int) -> list[Match]:
+        """Return at most this many matches, each at a place of its own, in what is free."""
 
 
 @dataclass(frozen=True, kw_only=True)

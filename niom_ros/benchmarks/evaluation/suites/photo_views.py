@@ -33,6 +33,15 @@ def find_photos(data: Path) -> list[Path]:
     return sorted((data / IMAGENET).glob('*.JPEG'))
 
 
+def other_photos(data: Path) -> list[tuple[Path, Path]]:
+    """Return each photo, and another one that lies behind it."""
+    photos = find_photos(data)
+    return [
+        (photo, photos[(index + len(photos) // 2) % len(photos)])
+        for index, photo in enumerate(photos)
+    ]
+
+
 def view_of(
     size: tuple[int, int],
     *,
@@ -66,13 +75,21 @@ def seen_by_camera(
     random: np.random.Generator,
 ) -> np.ndarray:
     """Return the camera image of a photo that lies on another one, or on an empty table."""
+    image = table_or(behind, random)
+    put_onto(image, photo, view)
+    return photographed(image, random)
+
+
+def table_or(behind: np.ndarray | None, random: np.random.Generator) -> np.ndarray:
+    """Return what a photo lies on: another photo, or an empty table."""
     size = CAMERA.width, CAMERA.height
     if behind is None:
-        image: np.ndarray = np.full(
-            (size[1], size[0], 3), random.integers(*CAMERA.table), np.uint8
-        )
-    else:
-        image = cv2.resize(behind, size, interpolation=cv2.INTER_AREA)
+        return np.full((size[1], size[0], 3), random.integers(*CAMERA.table), np.uint8)
+    return np.asarray(cv2.resize(behind, size, interpolation=cv2.INTER_AREA))
+
+
+def put_onto(image: np.ndarray, photo: np.ndarray, view: np.ndarray) -> None:
+    """Draw a photo onto a camera image."""
     # Shrunk first, because warping alone skips pixels.
     corners = warp_points(view, Box.around(photo).corners())
     sides = np.linalg.norm(np.roll(corners, -1, axis=0) - corners, axis=1)
@@ -82,11 +99,15 @@ def seen_by_camera(
     cv2.warpPerspective(
         small,
         view @ np.linalg.inv(to_small),
-        size,
+        (CAMERA.width, CAMERA.height),
         dst=image,
         flags=cv2.INTER_LINEAR,
         borderMode=cv2.BORDER_TRANSPARENT,
     )
+
+
+def photographed(image: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return an image in some light, with noise."""
     lit = image * random.uniform(*CAMERA.brightness)
     return (lit + random.normal(0, CAMERA.noise, image.shape)).clip(0, 255).astype(np.uint8)
 

@@ -16,8 +16,8 @@ from niom_ros.benchmarks.evaluation.methods import Method
 from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.suites.locating import LocatingBenchmark
 from niom_ros.benchmarks.evaluation.suites.photo_views import (
-    find_photos,
     IMAGENET,
+    other_photos,
     seen_by_camera,
     visible_error,
 )
@@ -42,11 +42,7 @@ class PhotoBenchmark(LocatingBenchmark):
 
     def photos(self) -> list[tuple[Path, Path]]:
         """Return each photo, and another one that lies behind it."""
-        photos = find_photos(self.data)
-        return [
-            (photo, photos[(index + len(photos) // 2) % len(photos)])
-            for index, photo in enumerate(photos)
-        ]
+        return other_photos(self.data)
 
     @abstractmethod
     def view(self, case: Any, size: tuple[int, int], random: np.random.Generator) -> np.ndarray:
