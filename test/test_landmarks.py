@@ -145,7 +145,7 @@ def test_with_too_few_inliers_nothing_is_certain(mode):
     (placed,) = place_landmarks(
         (Landmark('hole', 20, 30),), matched(SHIFT), verdict, 640, 480, mode, 4.0
     )
-    assert placed == PlacedLandmark('hole', 120.0, 80.0, np.inf, 0.0, True)
+    assert placed == PlacedLandmark('hole', 120.0, 80.0, np.inf, 0.0, True, False)
 
 
 @pytest.mark.parametrize('count', [4, 6, 8, 20])

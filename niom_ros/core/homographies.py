@@ -17,6 +17,14 @@ def warp_points(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
     return homogeneous[:, :2] / homogeneous[:, 2:]
 
 
+def jacobians_at(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return the 2 x 2 Jacobians of a homography at N points: N x 2 x 2."""
+    warped = warp_points(homography, points)
+    depths = points @ homography[2, :2] + homography[2, 2]
+    turned = homography[:2, :2] - warped[:, :, None] * homography[2, :2]
+    return np.asarray(turned / depths[:, None, None])
+
+
 def resizing(across: float, down: float) -> np.ndarray:
     """Return the homography from an image to a resized copy, given the two scale factors.
 

@@ -10,6 +10,7 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import homography_deviations, warp_points
 from niom_ros.core.settings import Limits
+from niom_ros.core.uncertainty import KEYPOINTS, SupportErrors, ViewUncertainty
 from niom_ros.matching.checks import Checks
 from niom_ros.matching.confidence import Calibration, uncalibrated
 from niom_ros.matching.correspondences import Correspondences
@@ -17,6 +18,7 @@ from niom_ros.matching.correspondences import Correspondences
 MIN_FOR_DEVIATION = 9  # inliers: their 18 coordinates are over twice the 8 unknowns
 LOST = 1e6  # pixels; deviation of a corner that could be anywhere
 VISIBILITY_PROBES = 24  # points in each direction that tell how much of a reference is visible
+UNCERTAIN = 2.0  # reprojection errors; a corner with a larger deviation is worth a remark
 MAX_REFUSED_CONFIDENCE = 0.49  # highest confidence of a refused match: OK begins at one half
 
 
@@ -49,6 +51,7 @@ class Verdict:
     reference_to_image: np.ndarray | None = None  # 3 x 3, pixels to pixels
     confidence: float = 0.0  # 0 to 1
     checks: Checks | None = None  # None: nothing could be measured
+    uncertainty: ViewUncertainty | None = None  # of the homography; None: not known
 
     def __post_init__(self) -> None:
         """Refuse a contradictory verdict."""
@@ -63,6 +66,7 @@ class Evidence:
     inliers: np.ndarray  # M booleans: which correspondences agree
     reference_to_image: np.ndarray | None = None  # 3 x 3; None: no view explains the points
     checks: Checks | None = None  # None: a part is behind the camera
+    uncertainty: ViewUncertainty | None = None  # None: not known
 
 
 def locate(
@@ -91,13 +95,21 @@ def examine(
     counting_area: float,
     image_box: Box,
     limits: Limits,
+    errors: SupportErrors = KEYPOINTS,
 ) -> Evidence:
     """Find the homography that most points agree with, and measure it."""
     homography, inliers = fit_homography(correspondences, limits.reprojection_error)
     if homography is None or not in_front(homography, reference_box):
         return Evidence(inliers, homography)
     checks = measure(homography, correspondences, inliers, reference_box, counting_area, image_box)
-    return Evidence(inliers, homography, checks)
+    uncertainty = ViewUncertainty.of_points(
+        homography,
+        reference_box,
+        correspondences.reference_points[inliers],
+        correspondences.image_points[inliers],
+        errors,
+    )
+    return Evidence(inliers, homography, checks, uncertainty)
 
 
 def judge(
@@ -116,7 +128,10 @@ def judge(
     confidence, doubt = confidence_in(checks.as_dict(), limits, calibration)
     message = f'{int(checks.agreeing)} of {len(inliers)} {what_agrees}'
     if not doubt:
-        return Verdict(Status.OK, message, inliers, homography, confidence, checks)
+        message += remark_on(evidence.uncertainty, limits)
+        return Verdict(
+            Status.OK, message, inliers, homography, confidence, checks, evidence.uncertainty
+        )
     return Verdict(
         Status.LOW_CONFIDENCE,
         f'{message}; {doubt}',
@@ -142,6 +157,34 @@ def confidence_in(
             f'{limits.min_confidence:.2f} is needed'
         )
     return confidence, ''
+
+
+def remark_on(uncertainty: ViewUncertainty | None, limits: Limits) -> str:
+    """Say that corners are much less certain than what the view rests on; '': they are not."""
+    if uncertainty is None:
+        return ''
+    worst = float(uncertainty.at_corners.max())
+    if worst <= UNCERTAIN * limits.reprojection_error:
+        return ''
+    return f'; far from them the view is uncertain, by {worst:.0f} pixels at a corner'
+
+
+def uncertainty_of(
+    verdict: Verdict, correspondences: Correspondences, reference_box: Box | None = None
+) -> ViewUncertainty:
+    """Return how certain an accepted view is; a strategy may know more than its points say.
+
+    The box is the part of the reference in use; without it, any that suits the points.
+    """
+    if verdict.reference_to_image is None:
+        raise ValueError('only a view that was accepted has an uncertainty')
+    points = correspondences.reference_points[verdict.inliers]
+    return verdict.uncertainty or ViewUncertainty.of_points(
+        verdict.reference_to_image,
+        reference_box or Box.enclosing(points),
+        points,
+        correspondences.image_points[verdict.inliers],
+    )
 
 
 def fit_homography(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from niom_ros.matching.alike_object import AlikeObject
-from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Status, uncertainty_of
 from niom_ros.matching.match import Match
 from niom_ros.semantics.scene import Scene
 from niom_ros.stream.answers import Answer
@@ -56,6 +56,8 @@ def homography_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
         fields['matched_stamp'] = answer.matched_tag if answer.tracked else stamp_of(frame.header)
     if verdict.reference_to_image is not None:
         fields['matrix'] = verdict.reference_to_image.ravel()
+        uncertainty = uncertainty_of(verdict, answer.match.correspondences)
+        fields['corner_deviation'] = floats(uncertainty.at_corners)
     if answer.reference is not None:
         width, height = answer.reference.given.size
         fields |= reference_fields(answer)
@@ -180,6 +182,7 @@ def landmarks_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
         deviation=floats([place.deviation for place in places]),
         confidence=floats([place.confidence for place in places]),
         inside=np.array([place.inside for place in places], bool),
+        supported=np.array([place.supported for place in places], bool),
         **reference_fields(answer),
     )
 

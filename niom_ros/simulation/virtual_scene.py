@@ -41,6 +41,7 @@ class VirtualScene:
     noise: float = 6.0  # standard deviation of each pixel, in grey values
     light_change: float = 0.35  # the light swings between 1 - this and 1 + this
     seed: int = 0
+    closeness: float = 1.0  # how many times closer the camera is than usual
 
     def view(self, seconds: float, frame: int) -> View:
         """Return what the camera sees at a time; the frame number varies the noise."""
@@ -86,7 +87,11 @@ class VirtualScene:
         tilt_axis = np.array([math.cos(azimuth), math.sin(azimuth), 0.0])
         rotation = cv2.Rodrigues(tilt * tilt_axis)[0] @ cv2.Rodrigues(np.array([0, 0, roll]))[0]
         shift = np.array(
-            [0.10 * math.sin(0.8 * seconds), 0.08 * math.cos(0.7 * seconds), distance]
+            [
+                0.10 * math.sin(0.8 * seconds),
+                0.08 * math.cos(0.7 * seconds),
+                distance / self.closeness,
+            ]
         )
         return rotation, shift
 

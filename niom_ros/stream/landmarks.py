@@ -6,11 +6,12 @@ import math
 import numpy as np
 from scipy.spatial import KDTree
 
-from niom_ros.core.homographies import homography_deviations, SHARED_ERROR, warp_points
+from niom_ros.core.homographies import SHARED_ERROR, warp_points
 from niom_ros.core.settings import check_choice, LANDMARK_MODES, LandmarkMode
+from niom_ros.core.uncertainty import shared_variance
 from niom_ros.matching.alike_object import GuidePoints
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import Status, Verdict
+from niom_ros.matching.geometry import Status, uncertainty_of, Verdict
 from niom_ros.matching.reference import Landmark
 from niom_ros.stream.camera import lifted
 
@@ -31,6 +32,10 @@ class LandmarkParameters:
     max_offset: float = 0.25  # share of the matches' diagonal; other objects are further away
     correlation_length: float = 0.3  # share of the matches' diagonal
 
+    # Spreads of the points that the view rests on, from the nearest of these: further away, the
+    # view is only extrapolated.
+    max_distance: float = 0.5
+
 
 DEFAULTS = LandmarkParameters()
 
@@ -49,6 +54,7 @@ class PlacedLandmark:
     deviation: float  # standard deviation, in the direction where it is largest
     confidence: float  # 0 to 1
     inside: bool  # whether it lies inside the image
+    supported: bool = True  # whether the view rests on points near it; else it is extrapolated
 
 
 @dataclass(frozen=True)
@@ -89,13 +95,11 @@ def place_landmarks(
     image_points = np.full((len(landmarks), 2), np.nan)
     image_points[seen] = warp_points(homography, reference_points[seen])
     deviations = np.full(len(landmarks), np.inf)
+    supported = np.zeros(len(landmarks), bool)
     if inliers.sum() >= parameters.min_inliers:
-        deviations[seen] = homography_deviations(
-            homography,
-            correspondences.reference_points[inliers],
-            correspondences.image_points[inliers],
-            reference_points[seen],
-        )
+        uncertainty = uncertainty_of(verdict, correspondences)
+        deviations[seen] = uncertainty.deviations(reference_points[seen])
+        supported = seen & (uncertainty.distances(reference_points) <= parameters.max_distance)
         field = offset_field(homography, correspondences, inliers, reprojection_error, parameters)
         if mode == 'local':
             image_points[seen], deviations[seen] = corrected(
@@ -106,14 +110,21 @@ def place_landmarks(
                 parameters.nearest,
             )
         else:
-            deviations = np.sqrt(deviations**2 + field.bend)
+            # How far parts of the object are from the plane of the homography
+            deviations = np.sqrt(
+                deviations**2 + shared_variance(field.predicted_points, field.offsets)
+            )
     confidences = verdict.confidence / (1 + (deviations / reprojection_error) ** 2)
     places = GuidePoints(image_points, deviations, confidences)
-    return named_places(landmarks, places, image_width, image_height)
+    return named_places(landmarks, places, image_width, image_height, supported)
 
 
 def named_places(
-    landmarks: tuple[Landmark, ...], places: GuidePoints, image_width: int, image_height: int
+    landmarks: tuple[Landmark, ...],
+    places: GuidePoints,
+    image_width: int,
+    image_height: int,
+    supported: np.ndarray | None = None,
 ) -> tuple[PlacedLandmark, ...]:
     """Return landmarks at their places in an image of this size."""
     limits = np.array([image_width, image_height]) - 0.5  # pixel centres are integers
@@ -126,6 +137,7 @@ def named_places(
             deviation=float(places.deviations[index]),
             confidence=float(places.confidences[index]),
             inside=bool(inside[index]),
+            supported=supported is None or bool(supported[index]),
         )
         for index, landmark in enumerate(landmarks)
     )

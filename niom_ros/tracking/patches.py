@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from niom_ros.core.homographies import warp_points
+from niom_ros.core.homographies import jacobians_at, warp_points
 from niom_ros.tracking.appearance import normalised
 from niom_ros.tracking.frames import GreyFrame
 
@@ -138,11 +138,3 @@ def sample(
     picture = frame.levels[frame_level]
     values = cv2.remap(picture, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return values.astype(np.float32)
-
-
-def jacobians_at(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return the 2 x 2 Jacobians of a homography at N points: N x 2 x 2."""
-    warped = warp_points(homography, points)
-    depths = points @ homography[2, :2] + homography[2, 2]
-    turned = homography[:2, :2] - warped[:, :, None] * homography[2, :2]
-    return np.asarray(turned / depths[:, None, None])

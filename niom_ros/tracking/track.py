@@ -8,8 +8,9 @@ import cv2
 import numpy as np
 
 from niom_ros.core.boxes import Box
-from niom_ros.core.homographies import warp_points
+from niom_ros.core.homographies import jacobians_at, warp_points
 from niom_ros.core.settings import Limits
+from niom_ros.core.uncertainty import SUBPIXEL, ViewUncertainty
 from niom_ros.matching.alike_object import AlikeObject
 from niom_ros.matching.checks import Checks
 from niom_ros.matching.correspondences import Correspondences
@@ -19,7 +20,9 @@ from niom_ros.matching.geometry import (
     in_front,
     measure,
     relative_corner_error,
+    remark_on,
     Status,
+    uncertainty_of,
     Verdict,
 )
 from niom_ros.tracking.appearance import Appearance, AppearanceParameters
@@ -31,7 +34,7 @@ from niom_ros.tracking.corners import (
     motion_between,
 )
 from niom_ros.tracking.frames import FrameParameters, grey_frame, GreyFrame
-from niom_ros.tracking.patches import jacobians_at, Patches, PatchParameters
+from niom_ros.tracking.patches import Patches, PatchParameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,11 @@ class FullMatch:
             raise ValueError('only a full match with status OK can be tracked')
         if not np.isfinite(self.verdict.reference_to_image).all():
             raise ValueError('the homography of a full match must be made of numbers')
+
+    @property
+    def uncertainty(self) -> ViewUncertainty:
+        """Return how certain the view is."""
+        return uncertainty_of(self.verdict, self.correspondences, self.reference_box)
 
     def track(
         self, limits: Limits | None = None, parameters: TrackingParameters = DEFAULTS
@@ -167,6 +175,7 @@ class Keyframe:
     reference_to_grey: np.ndarray  # 3 x 3
     patches: Patches
     reference_points: np.ndarray  # N x 2, of the patches
+    uncertainty: ViewUncertainty  # of where the patches are on the reference
     drift: float = 0.0  # pixels of the image, since the full match
 
 
@@ -218,7 +227,9 @@ class Track:
         # The last frame in which the reference was found, and the homography to its grey pixels.
         self._frame = grey_frame(match.image, match.stamp, parameters.frames)
         self._reference_to_grey = self._frame.image_to_grey @ reference_to_image
-        self._keyframe = self._keyframe_from(self._frame, self._reference_to_grey, 0.0)
+        self._keyframe = self._keyframe_from(
+            self._frame, self._reference_to_grey, match.uncertainty, 0.0
+        )
         self._appearance = Appearance(
             self._frame, self._reference_to_grey, self.reference_box, parameters.appearance
         )
@@ -391,15 +402,23 @@ class Track:
             share_alike=share_alike,
             drift=math.hypot(self._keyframe.drift, checks.corner_deviation),
         )
+        uncertainty = ViewUncertainty.of_points(
+            reference_to_image,
+            self.reference_box,
+            correspondences.reference_points[agreeing],
+            correspondences.image_points[agreeing],
+            SUBPIXEL,
+        ).plus(self._keyframe.uncertainty)
         verdict = Verdict(
             status=Status.OK,
-            message=message,
+            message=message + remark_on(uncertainty, self._limits),
             inliers=agreeing,
             reference_to_image=reference_to_image,
             confidence=confidence,
             checks=track_checks,
+            uncertainty=uncertainty,
         )
-        self._renew_keyframe_if_needed(track_checks, fit)
+        self._renew_keyframe_if_needed(track_checks, fit, uncertainty)
         return self._tracked(frame.stamp, verdict, correspondences)
 
     def _confidence_in(self, frame: GreyFrame, fit: Fit) -> float:
@@ -442,7 +461,9 @@ class Track:
         width, height = self._frame.size
         return points[((points >= 0) & (points <= (width - 1, height - 1))).all(axis=1)]
 
-    def _renew_keyframe_if_needed(self, checks: TrackChecks, fit: Fit) -> None:
+    def _renew_keyframe_if_needed(
+        self, checks: TrackChecks, fit: Fit, uncertainty: ViewUncertainty
+    ) -> None:
         """Take new patches from this frame if the keyframe has become too different."""
         keyframe, frame, parameters = self._keyframe, self._frame, self._parameters
         in_view = len(fit.agreeing)
@@ -461,12 +482,16 @@ class Track:
         alike = parameters.min_scale <= smallest and largest <= parameters.max_scale
         if in_view >= parameters.min_in_view and alike:
             return
-        renewed = self._keyframe_from(frame, self._reference_to_grey, checks.drift)
+        renewed = self._keyframe_from(frame, self._reference_to_grey, uncertainty, checks.drift)
         if len(renewed.reference_points) > in_view:
             self._keyframe = renewed
 
     def _keyframe_from(
-        self, frame: GreyFrame, reference_to_grey: np.ndarray, drift: float
+        self,
+        frame: GreyFrame,
+        reference_to_grey: np.ndarray,
+        uncertainty: ViewUncertainty,
+        drift: float,
     ) -> Keyframe:
         """Return a frame with patches to align with other frames."""
         area = warp_points(reference_to_grey, self._area)
@@ -476,6 +501,7 @@ class Track:
             reference_to_grey=reference_to_grey,
             patches=Patches(frame, corners, self._parameters.patches),
             reference_points=warp_points(np.linalg.inv(reference_to_grey), corners),
+            uncertainty=uncertainty,
             drift=drift,
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits, Options, Sought, WeightingKind
+from niom_ros.core.uncertainty import SUBPIXEL
 from niom_ros.matching.confidence import calibration_of, CLASSICAL
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, examine, judge, Status, Verdict
@@ -150,7 +151,9 @@ def rough_view_of(
     """Return the view that most of the matches agree with."""
     if len(matches) < 4:
         return RoughView(matches, Evidence(np.zeros(len(matches), bool)))
-    evidence = examine(matches, reference.box, reference.counting_area, image.whole, limits)
+    evidence = examine(
+        matches, reference.box, reference.counting_area, image.whole, limits, SUBPIXEL
+    )
     return RoughView(matches, evidence)
 
 
