@@ -26,7 +26,7 @@ class SupportErrors:
 
 
 # Chosen on one half of the pictures of `niom eval uncertainty`, and confirmed on the other one.
-KEYPOINTS = SupportErrors(shared=2.0, floor=0.07, shift=0.15)
+KEYPOINTS = SupportErrors(floor=0.07, shift=0.15)
 # SIFT keypoints, and patches that are tracked
 SUBPIXEL = SupportErrors(shift=0.02)
 # What a person draws deviates from edges over whole strokes.
@@ -172,14 +172,17 @@ class ViewUncertainty:
 def shared_variance(points: np.ndarray, residuals: np.ndarray) -> float:
     """Return the variance that the residuals of N x 2 points share with their neighbours.
 
-    It is 0 for noise, however large, and that of the residuals if these change only slowly.
+    It is 0 for noise, however large, and that of the residuals if these change only slowly. What
+    chance may give is subtracted.
     """
     neighbours = min(NEIGHBOURS, len(points) - 1)
     if neighbours < 1:
         return 0.0
     _, nearest = KDTree(points).query(points, neighbours + 1)
-    products = (residuals[nearest[:, 1:]] * residuals[:, None]).sum(axis=2)
-    return max(0.0, float(products.mean()) / 2)
+    products = (residuals[nearest[:, 1:]] * residuals[:, None]).sum(axis=2).mean(axis=1) / 2
+    # Each product is there about twice, once from either side.
+    chance = float(products.std()) / math.sqrt(len(points) / 2)
+    return max(0.0, float(products.mean()) - chance)
 
 
 def slopes_at(
