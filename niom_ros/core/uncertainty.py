@@ -119,7 +119,8 @@ class ViewUncertainty:
 
     def deviations(self, reference_points: np.ndarray) -> np.ndarray:
         """Return the standard deviations of points in the image, each in its worst direction."""
-        covariances = self.covariances(reference_points)
+        with np.errstate(divide='ignore', invalid='ignore'):  # points on the horizon
+            covariances = self.covariances(reference_points)
         known = np.isfinite(covariances).all(axis=(1, 2))
         deviations = np.full(len(covariances), np.inf)
         largest = np.linalg.eigvalsh(covariances[known])[:, 1]
