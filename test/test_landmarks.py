@@ -9,8 +9,9 @@ from niom_ros.core.homographies import homography_jacobian, warp_points
 from niom_ros.core.settings import Limits, SettingsError
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import locate, Status, Verdict
+from niom_ros.matching.offset_field import corrected, OffsetField
 from niom_ros.matching.reference import Landmark
-from niom_ros.stream.landmarks import corrected, OffsetField, place_landmarks, PlacedLandmark
+from niom_ros.stream.landmarks import place_landmarks, PlacedLandmark
 
 REFERENCE = Box(0, 0, 400, 300)
 IMAGE = Box(0, 0, 640, 480)

@@ -1,7 +1,7 @@
 """Where the reference lies in the image, and whether to believe it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import cv2
@@ -14,6 +14,7 @@ from niom_ros.core.uncertainty import KEYPOINTS, SupportErrors, ViewUncertainty
 from niom_ros.matching.checks import Checks
 from niom_ros.matching.confidence import Calibration, uncalibrated
 from niom_ros.matching.correspondences import Correspondences
+from niom_ros.matching.offset_field import flatness_of
 
 MIN_FOR_DEVIATION = 9  # inliers: their 18 coordinates are over twice the 8 unknowns
 LOST = 1e6  # pixels; deviation of a corner that could be anywhere
@@ -102,6 +103,8 @@ def examine(
     if homography is None or not in_front(homography, reference_box):
         return Evidence(inliers, homography)
     checks = measure(homography, correspondences, inliers, reference_box, counting_area, image_box)
+    flatness = flatness_of(homography, correspondences, inliers, limits.reprojection_error)
+    checks = replace(checks, flatness=flatness)
     uncertainty = ViewUncertainty.of_points(
         homography,
         reference_box,

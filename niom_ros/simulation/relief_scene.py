@@ -67,7 +67,11 @@ class ReliefScene(VirtualScene):
         # On the ray from where the reference looks at the picture
         closer = 1 - part.height / REFERENCE_DISTANCE
         to_camera = np.column_stack(
-            [closer * rotation[:, 0], closer * rotation[:, 1], shift - part.height * rotation[:, 2]]
+            [
+                closer * rotation[:, 0],
+                closer * rotation[:, 1],
+                shift - part.height * rotation[:, 2],
+            ]
         )
         return self.camera_matrix() @ to_camera @ self.pixels_to_plane()
 

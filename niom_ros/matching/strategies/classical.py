@@ -15,6 +15,7 @@ from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Evidence, examine, judge, Status, Verdict
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match, Weights
+from niom_ros.matching.planes import on_one_plane
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.rectified import rectified
 from niom_ros.matching.sift import (
@@ -127,6 +128,7 @@ class Classical:
             verdict = Verdict(Status.FEW_MATCHES, message, rough.evidence.inliers)
         else:
             verdict = judge(rough.evidence, reference.box, limits, self._calibration)
+            verdict = on_one_plane(verdict, rough.correspondences, reference.box, limits, SUBPIXEL)
         return Match(
             verdict,
             rough.correspondences,

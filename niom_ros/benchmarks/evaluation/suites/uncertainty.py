@@ -26,10 +26,11 @@ from niom_ros.core.uncertainty import ViewUncertainty
 from niom_ros.images.decoding import read_image
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import uncertainty_of, Verdict
+from niom_ros.matching.offset_field import same_side
 from niom_ros.matching.reference import Landmark
 from niom_ros.simulation.virtual_scene import VirtualScene
 from niom_ros.stream.camera import CameraModel
-from niom_ros.stream.landmarks import place_landmarks, same_side
+from niom_ros.stream.landmarks import place_landmarks
 from niom_ros.stream.pose import difference, find_pose, Placement
 from niom_ros.tracking.frames import grey_frame
 from niom_ros.tracking.track import FullMatch
