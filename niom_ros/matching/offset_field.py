@@ -9,6 +9,8 @@ from scipy.spatial import KDTree
 from niom_ros.core.homographies import SHARED_ERROR, warp_points
 from niom_ros.matching.correspondences import Correspondences
 
+STEPS = 3  # that invert an offset
+
 
 @dataclass(frozen=True, kw_only=True)
 class OffsetParameters:
@@ -134,6 +136,28 @@ def agreeing(
     differences = np.linalg.norm(offsets[nearest] - offsets[:, None], axis=2)
     alike = differences < reprojection_error + parameters.max_gradient * distances
     return alike.sum(axis=1) - 1 >= parameters.min_agreeing  # without itself
+
+
+def flattened(
+    image_points: np.ndarray, field: OffsetField, reprojection_error: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where points of an image would be if the object were flat, and which are not there.
+
+    This is the inverse of `corrected`, found in a few steps, because the offset is known at that
+    place only. Points among matches that are mostly on the plane are where they are.
+    """
+    _, nearest = KDTree(field.predicted_points + field.offsets).query(
+        image_points, min(DEFAULTS.neighbours, len(field.offsets))
+    )
+    on_plane = np.linalg.norm(field.offsets, axis=1) < reprojection_error
+    beside = on_plane[nearest].mean(axis=1) < 0.5
+    result, unknown = image_points.copy(), np.zeros(int(beside.sum()))
+    if beside.any():
+        for _ in range(STEPS):
+            flat = result[beside]
+            offsets = corrected(flat, unknown, field, reprojection_error)[0] - flat
+            result[beside] = image_points[beside] - offsets
+    return result, beside
 
 
 def corrected(

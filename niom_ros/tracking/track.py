@@ -25,6 +25,8 @@ from niom_ros.matching.geometry import (
     uncertainty_of,
     Verdict,
 )
+from niom_ros.matching.offset_field import flatness_of, flattened, offset_field
+from niom_ros.matching.planes import is_flat
 from niom_ros.tracking.appearance import Appearance, AppearanceParameters
 from niom_ros.tracking.corners import (
     choose_corners,
@@ -174,7 +176,10 @@ class Keyframe:
     frame: GreyFrame
     reference_to_grey: np.ndarray  # 3 x 3
     patches: Patches
-    reference_points: np.ndarray  # N x 2, of the patches
+    reference_points: np.ndarray  # N x 2, of the patches if all of them were on one plane
+    # Where they really are on the reference, and which ones are not on that plane
+    true_points: np.ndarray
+    beside: np.ndarray  # N booleans
     uncertainty: ViewUncertainty  # of where the patches are on the reference
     drift: float = 0.0  # pixels of the image, since the full match
 
@@ -186,6 +191,8 @@ class Fit:
     reference_to_grey: np.ndarray | None  # 3 x 3; None: they agree on no homography
     agreeing: np.ndarray  # booleans, of the patches in view
     correspondences: Correspondences  # of the patches in view, best correlation first
+    patches: np.ndarray  # numbers of the patches in view, in the same order
+    shifts: np.ndarray  # N x 2, of all patches: from where the plane of the reference puts them
 
     @property
     def count(self) -> int:
@@ -224,12 +231,13 @@ class Track:
         self._area = tracked_area(match, parameters.hull_scale)
         self._confidence = match.verdict.confidence
         self.revision, self.matched_stamp = match.revision, match.stamp
+        # Whether all of it moves like one plane, as far as is known
+        self._flat = is_flat(match.verdict)
         # The last frame in which the reference was found, and the homography to its grey pixels.
         self._frame = grey_frame(match.image, match.stamp, parameters.frames)
         self._reference_to_grey = self._frame.image_to_grey @ reference_to_image
-        self._keyframe = self._keyframe_from(
-            self._frame, self._reference_to_grey, match.uncertainty, 0.0
-        )
+        self._keyframe = self._keyframe_from(match.verdict, match.correspondences, 0.0)
+        self._shifts: np.ndarray | None = None  # of the patches in the last good frame
         self._appearance = Appearance(
             self._frame, self._reference_to_grey, self.reference_box, parameters.appearance
         )
@@ -332,7 +340,7 @@ class Track:
         """Align the patches with a frame, and fit the homography that most of them agree with."""
         keyframe, parameters = self._keyframe, self._parameters
         keyframe_to_frame = guess @ np.linalg.inv(keyframe.reference_to_grey)
-        aligned = keyframe.patches.align(frame, keyframe_to_frame, level)
+        aligned = keyframe.patches.align(frame, keyframe_to_frame, level, self._shifts)
         in_view = np.nonzero(aligned.inside)[0]
         in_view = in_view[np.argsort(-aligned.correlations[in_view], kind='stable')]
         correlations, points = aligned.correlations[in_view], aligned.points[in_view]
@@ -347,7 +355,10 @@ class Track:
             warp_points(np.linalg.inv(frame.image_to_grey), points).astype(np.float32),
             correlations.clip(0, 1),
         )
-        return Fit(reference_to_grey, agreeing, correspondences)
+        shifts = np.where(
+            (aligned.correlations > parameters.min_correlation)[:, None], aligned.shifts, 0
+        )
+        return Fit(reference_to_grey, agreeing, correspondences, in_view, shifts)
 
     def _judge(self, frame: GreyFrame, fit: Fit) -> Tracked:
         """Decide whether to accept where the patches put the reference."""
@@ -373,6 +384,10 @@ class Track:
                 self.reference_box,
                 self._counting_area,
                 Box(0, 0, *frame.image_size),
+            )
+            error = self._limits.reprojection_error
+            checks = replace(
+                checks, flatness=flatness_of(reference_to_image, *self._on_object(fit), error)
             )
         evidence = Evidence(agreeing, reference_to_image, checks)
         corners = self.reference_box.corners()
@@ -418,8 +433,22 @@ class Track:
             checks=track_checks,
             uncertainty=uncertainty,
         )
-        self._renew_keyframe_if_needed(track_checks, fit, uncertainty)
+        self._flat = self._flat and is_flat(verdict)
+        if not self._flat:
+            correspondences, inliers = self._on_object(fit)
+            verdict = replace(verdict, inliers=inliers)
+            self._shifts = fit.shifts
+        self._renew_keyframe_if_needed(track_checks, fit, verdict, correspondences)
         return self._tracked(frame.stamp, verdict, correspondences)
+
+    def _on_object(self, fit: Fit) -> tuple[Correspondences, np.ndarray]:
+        """Return the patches that were found, at their true places, and which are on the plane."""
+        keyframe = self._keyframe
+        found = fit.correspondences.scores > self._parameters.min_correlation
+        points = keyframe.true_points[fit.patches].astype(np.float32)
+        correspondences = replace(fit.correspondences, reference_points=points)
+        on_plane = fit.agreeing & ~keyframe.beside[fit.patches]
+        return correspondences.only(found), on_plane[found]
 
     def _confidence_in(self, frame: GreyFrame, fit: Fit) -> float:
         """Return the confidence of a frame, never above that of the full match."""
@@ -462,7 +491,7 @@ class Track:
         return points[((points >= 0) & (points <= (width - 1, height - 1))).all(axis=1)]
 
     def _renew_keyframe_if_needed(
-        self, checks: TrackChecks, fit: Fit, uncertainty: ViewUncertainty
+        self, checks: TrackChecks, fit: Fit, verdict: Verdict, correspondences: Correspondences
     ) -> None:
         """Take new patches from this frame if the keyframe has become too different."""
         keyframe, frame, parameters = self._keyframe, self._frame, self._parameters
@@ -482,28 +511,43 @@ class Track:
         alike = parameters.min_scale <= smallest and largest <= parameters.max_scale
         if in_view >= parameters.min_in_view and alike:
             return
-        renewed = self._keyframe_from(frame, self._reference_to_grey, uncertainty, checks.drift)
+        renewed = self._keyframe_from(verdict, correspondences, checks.drift)
         if len(renewed.reference_points) > in_view:
-            self._keyframe = renewed
+            self._keyframe, self._shifts = renewed, None
 
     def _keyframe_from(
-        self,
-        frame: GreyFrame,
-        reference_to_grey: np.ndarray,
-        uncertainty: ViewUncertainty,
-        drift: float,
+        self, verdict: Verdict, correspondences: Correspondences, drift: float
     ) -> Keyframe:
-        """Return a frame with patches to align with other frames."""
+        """Return the last good frame with patches to align with other frames."""
+        frame, reference_to_grey = self._frame, self._reference_to_grey
         area = warp_points(reference_to_grey, self._area)
         corners = choose_corners(frame, area, self._parameters.corners)
+        flat, beside = corners, np.zeros(len(corners), bool)
+        if not self._flat and len(corners):
+            flat, beside = self._as_if_flat(corners, verdict, correspondences)
+        to_reference = np.linalg.inv(reference_to_grey)
         return Keyframe(
             frame=frame,
             reference_to_grey=reference_to_grey,
             patches=Patches(frame, corners, self._parameters.patches),
-            reference_points=warp_points(np.linalg.inv(reference_to_grey), corners),
-            uncertainty=uncertainty,
+            reference_points=warp_points(to_reference, corners),
+            true_points=warp_points(to_reference, flat),
+            beside=beside,
+            uncertainty=uncertainty_of(verdict, correspondences, self.reference_box),
             drift=drift,
         )
+
+    def _as_if_flat(
+        self, corners: np.ndarray, verdict: Verdict, correspondences: Correspondences
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return where corners would be if all were on one plane, and which of them are not."""
+        reference_to_image, error = verdict.reference_to_image, self._limits.reprojection_error
+        assert reference_to_image is not None
+        field = offset_field(reference_to_image, correspondences, verdict.inliers, error)
+        image_to_grey = self._frame.image_to_grey
+        places = warp_points(np.linalg.inv(image_to_grey), corners)
+        flat, beside = flattened(places, field, error)
+        return warp_points(image_to_grey, flat), beside
 
 
 def why_too_sudden(
