@@ -113,7 +113,7 @@ def test_nothing_is_placed_unless_the_reference_was_found(mode):
 
 def test_an_unknown_mode_is_refused():
     verdict = found(SHIFT, np.ones(150, bool))
-    with pytest.raises(SettingsError, match="'nearby': use one of global, local"):
+    with pytest.raises(SettingsError, match="'nearby': use one of auto, global, local"):
         place_landmarks((), matched(SHIFT), verdict, 640, 480, 'nearby', 4.0)
 
 

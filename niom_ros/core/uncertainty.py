@@ -30,7 +30,7 @@ KEYPOINTS = SupportErrors(floor=0.07, shift=0.15)
 # SIFT keypoints, and patches that are tracked
 SUBPIXEL = SupportErrors(shift=0.02)
 # What a person draws deviates from edges over whole strokes.
-INK = SupportErrors(independent=18.0)
+INK = SupportErrors(independent=15.0)
 
 
 @dataclass(frozen=True, eq=False)

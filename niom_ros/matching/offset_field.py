@@ -26,6 +26,7 @@ class OffsetParameters:
     max_gradient: float = 0.3  # how much offsets may change, in pixels per pixel
     max_offset: float = 0.25  # share of the matches' diagonal; other objects are further away
     correlation_length: float = 0.3  # share of the matches' diagonal
+    beside: float = 0.25  # of that length, within which matches on another part make it uncertain
 
 
 DEFAULTS = OffsetParameters()
@@ -194,4 +195,8 @@ def corrected(
     # The correction includes the homography's own error; what all matches share remains.
     share = weights.sum(axis=1)
     variances = unknown + ((1 - share) * deviations) ** 2 + (share * SHARED_ERROR) ** 2
+    # Matches close by that are not trusted tell that the point may be on another part.
+    near = np.exp(-((distances / (DEFAULTS.beside * field.reach)) ** 2) / 2)
+    apart = ((offsets - correction[:, None]) ** 2).sum(axis=2) / 2
+    variances += (near * (1 - trust) * apart).sum(axis=1) / (near.sum(axis=1) + 0.5)
     return image_points + correction, np.sqrt(variances)

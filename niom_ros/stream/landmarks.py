@@ -1,6 +1,6 @@
 """Where the named points of the reference lie in the image."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from niom_ros.core.uncertainty import shared_variance
 from niom_ros.matching.alike_object import GuidePoints
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, uncertainty_of, Verdict
-from niom_ros.matching.offset_field import corrected, offset_field, same_side
+from niom_ros.matching.offset_field import corrected, offset_field, on_object, same_side
+from niom_ros.matching.planes import is_flat
 from niom_ros.matching.reference import Landmark
 
 
@@ -58,7 +59,8 @@ def place_landmarks(
 
     'global' uses the homography alone, which is right for flat references; the further the matches
     deviate from it, the larger the deviation of the landmarks. 'local' follows the matches around
-    each landmark instead, for objects that are not flat or not the same.
+    each landmark instead, for objects that are not flat or not the same. 'auto' is 'local' if the
+    matches show that the object is not flat.
 
     The confidence is that of the verdict / (1 + (deviation / reprojection_error)^2).
     """
@@ -75,9 +77,10 @@ def place_landmarks(
     if inliers.sum() >= parameters.min_inliers:
         uncertainty = uncertainty_of(verdict, correspondences)
         deviations[seen] = uncertainty.deviations(reference_points[seen])
-        supported = seen & (uncertainty.distances(reference_points) <= parameters.max_distance)
         field = offset_field(homography, correspondences, inliers, reprojection_error)
-        if mode == 'local':
+        if resolved(mode, verdict) == 'local':
+            used = on_object(homography, correspondences, inliers, reprojection_error)
+            uncertainty = replace(uncertainty, support=correspondences.reference_points[used])
             image_points[seen], deviations[seen] = corrected(
                 image_points[seen],
                 deviations[seen],
@@ -89,9 +92,17 @@ def place_landmarks(
             deviations = np.sqrt(
                 deviations**2 + shared_variance(field.predicted_points, field.offsets)
             )
+        supported = seen & (uncertainty.distances(reference_points) <= parameters.max_distance)
     confidences = verdict.confidence / (1 + (deviations / reprojection_error) ** 2)
     places = GuidePoints(image_points, deviations, confidences)
     return named_places(landmarks, places, image_width, image_height, supported)
+
+
+def resolved(mode: LandmarkMode, verdict: Verdict) -> LandmarkMode:
+    """Return how landmarks are placed: 'global' or 'local'."""
+    if mode != 'auto':
+        return mode
+    return 'global' if is_flat(verdict) else 'local'
 
 
 def named_places(

@@ -191,6 +191,7 @@ class Fit:
     reference_to_grey: np.ndarray | None  # 3 x 3; None: they agree on no homography
     agreeing: np.ndarray  # booleans, of the patches in view
     correspondences: Correspondences  # of the patches in view, best correlation first
+    expected: int  # patches in view that are on the plane of the reference
     patches: np.ndarray  # numbers of the patches in view, in the same order
     shifts: np.ndarray  # N x 2, of all patches: from where the plane of the reference puts them
 
@@ -201,8 +202,8 @@ class Fit:
 
     @property
     def share(self) -> float:
-        """Return the share of the patches in view that agree."""
-        return self.count / max(1, len(self.agreeing))
+        """Return the share of the patches in view that agree, of those that should."""
+        return self.count / max(1, self.expected)
 
 
 class Track:
@@ -345,7 +346,9 @@ class Track:
         in_view = in_view[np.argsort(-aligned.correlations[in_view], kind='stable')]
         correlations, points = aligned.correlations[in_view], aligned.points[in_view]
         reference_points = keyframe.reference_points[in_view]
-        agreeing = correlations > parameters.min_correlation
+        # Those on other planes could lead astray.
+        on_plane = ~keyframe.beside[in_view]
+        agreeing = on_plane & (correlations > parameters.min_correlation)
         reference_to_grey, inliers = fit_homography(
             reference_points[agreeing], points[agreeing], parameters.reprojection_error
         )
@@ -358,7 +361,9 @@ class Track:
         shifts = np.where(
             (aligned.correlations > parameters.min_correlation)[:, None], aligned.shifts, 0
         )
-        return Fit(reference_to_grey, agreeing, correspondences, in_view, shifts)
+        return Fit(
+            reference_to_grey, agreeing, correspondences, int(on_plane.sum()), in_view, shifts
+        )
 
     def _judge(self, frame: GreyFrame, fit: Fit) -> Tracked:
         """Decide whether to accept where the patches put the reference."""
@@ -370,7 +375,7 @@ class Track:
             reason = f'{message}, {parameters.min_points} are needed'
             return self._lost(frame, Status.FEW_MATCHES, reason, correspondences)
         min_agreeing = max(parameters.min_agreeing, self._limits.min_inlier_ratio)
-        if fit.count < min_agreeing * len(agreeing):
+        if fit.count < min_agreeing * fit.expected:
             reason = f'{message}, {min_agreeing:.0%} of them are needed'
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
         reference_to_image = np.linalg.inv(frame.image_to_grey) @ reference_to_grey
@@ -447,8 +452,7 @@ class Track:
         found = fit.correspondences.scores > self._parameters.min_correlation
         points = keyframe.true_points[fit.patches].astype(np.float32)
         correspondences = replace(fit.correspondences, reference_points=points)
-        on_plane = fit.agreeing & ~keyframe.beside[fit.patches]
-        return correspondences.only(found), on_plane[found]
+        return correspondences.only(found), fit.agreeing[found]
 
     def _confidence_in(self, frame: GreyFrame, fit: Fit) -> float:
         """Return the confidence of a frame, never above that of the full match."""
@@ -498,7 +502,7 @@ class Track:
         in_view = len(fit.agreeing)
         if (
             frame.stamp - keyframe.frame.stamp < parameters.min_keyframe_age
-            or fit.count < parameters.min_certain * in_view
+            or fit.share < parameters.min_certain
             or not checks.share_alike >= parameters.min_certain
             or checks.drift > parameters.max_drift
         ):
