@@ -25,7 +25,7 @@ class OffsetParameters:
     min_agreeing: int = 2  # of those neighbours, for the match to be used
     max_gradient: float = 0.3  # how much offsets may change, in pixels per pixel
     max_offset: float = 0.25  # share of the matches' diagonal; other objects are further away
-    correlation_length: float = 0.3  # share of the matches' diagonal
+    correlation_length: float = 0.3  # share of the matches' diagonal, at most
     beside: float = 0.25  # of that length, within which matches on another part make it uncertain
 
 
@@ -69,12 +69,13 @@ def offset_field(
     offsets = correspondences.image_points[used] - predicted_points
     noise = noise_of(predicted_points, offsets)
     bend = max((offsets**2).mean() - noise, 1e-6)
+    reach = reach_of(predicted_points, offsets, bend, parameters.nearest)
     return OffsetField(
         predicted_points=predicted_points,
         offsets=offsets,
         noise=noise,
         bend=bend,
-        reach=max(1.0, parameters.correlation_length * diagonal),
+        reach=max(1.0, min(parameters.correlation_length * diagonal, reach)),
     )
 
 
@@ -85,6 +86,19 @@ def noise_of(predicted_points: np.ndarray, offsets: np.ndarray) -> float:
     # A difference has twice the variance of a match; the median of the square of a normally
     # distributed vector in the plane is 2 ln 2 times the variance of its coordinates.
     return max(float(np.median(differences)) / 2 / (2 * math.log(2)), SHARED_ERROR**2)
+
+
+def reach_of(
+    predicted_points: np.ndarray, offsets: np.ndarray, bend: float, neighbours: int
+) -> float:
+    """Return over which distance offsets stay alike: far if the object is bent, less for steps."""
+    distances, nearest = KDTree(predicted_points).query(
+        predicted_points, min(neighbours, len(offsets))
+    )
+    products = (offsets[nearest[:, 1:]] * offsets[:, None]).sum(axis=2) / 2
+    alike = float(products.mean()) / bend if products.size else 0.0
+    # As if this share were that at the mean distance; it falls exponentially.
+    return float(distances[:, 1:].mean()) / -math.log(min(max(alike, 1e-3), 1 - 1e-3))
 
 
 def on_object(

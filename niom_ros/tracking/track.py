@@ -234,6 +234,7 @@ class Track:
         self.revision, self.matched_stamp = match.revision, match.stamp
         # Whether all of it moves like one plane, as far as is known
         self._flat = is_flat(match.verdict)
+        self._flatness = math.nan if match.verdict.checks is None else match.verdict.checks.flatness
         # The last frame in which the reference was found, and the homography to its grey pixels.
         self._frame = grey_frame(match.image, match.stamp, parameters.frames)
         self._reference_to_grey = self._frame.image_to_grey @ reference_to_image
@@ -391,9 +392,9 @@ class Track:
                 Box(0, 0, *frame.image_size),
             )
             error = self._limits.reprojection_error
-            checks = replace(
-                checks, flatness=flatness_of(reference_to_image, *self._on_object(fit), error)
-            )
+            flatness = flatness_of(reference_to_image, *self._on_object(fit), error)
+            # From some sides, what is not flat looks flat.
+            checks = replace(checks, flatness=float(np.fmin(flatness, self._flatness)))
         evidence = Evidence(agreeing, reference_to_image, checks)
         corners = self.reference_box.corners()
         reason = implausibility(evidence, self.reference_box, self._limits) or why_too_sudden(
