@@ -114,7 +114,7 @@ def test_landmarks_are_where_they_are(bench, with_reference, view, mode):
     try:
         result = bench.result_of(rgb_to_message(view.image, Header()))
     finally:
-        assert bench.set_parameter('landmark_mode', 'global').successful
+        assert bench.set_parameter('landmark_mode', 'auto').successful
     placed = message_of(bench, bench.landmarks, result.header.stamp)
     assert placed.header == result.header
     assert placed.status == Homography.OK
@@ -127,6 +127,9 @@ def test_landmarks_are_where_they_are(bench, with_reference, view, mode):
     assert np.linalg.norm(found - truth, axis=1).max() < 3
     inside = ((truth > -0.5) & (truth < (639.5, 479.5))).all(axis=1)
     assert list(placed.inside) == inside.tolist()
+    assert all(placed.supported)
+    assert len(result.homography.corner_deviation) == 4
+    assert all(0 < deviation < 4 for deviation in result.homography.corner_deviation)
     assert all(0 < deviation < 4 for deviation in placed.deviation)
     assert all(0 < confidence <= result.homography.confidence for confidence in placed.confidence)
 

@@ -20,6 +20,8 @@ class Checks:
     perspective: float  # how much larger one corner appears than another
     # Share of the points on the object that lie on one plane; NaN: not measured
     flatness: float = math.nan
+    # Pixels, mean over what is visible of the reference; NaN: not measured
+    visible_deviation: float = math.nan
 
     def implausibility(self) -> str:
         """Say why the measurements of a subclass rule this view out; '': they do not.

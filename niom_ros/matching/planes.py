@@ -10,7 +10,16 @@ from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
 from niom_ros.core.uncertainty import SupportErrors, ViewUncertainty
 from niom_ros.matching.correspondences import Correspondences
-from niom_ros.matching.geometry import fit_homography, in_front, Status, Verdict
+from niom_ros.matching.geometry import (
+    fit_homography,
+    in_front,
+    LOST,
+    MAX_REFUSED_CONFIDENCE,
+    Status,
+    Verdict,
+    visible_deviation,
+    why_too_uncertain,
+)
 from niom_ros.matching.offset_field import noise_of, on_object
 
 
@@ -18,15 +27,15 @@ from niom_ros.matching.offset_field import noise_of, on_object
 class PlaneParameters:
     """When an object is not flat, and which of its planes count."""
 
-    # Of flat scenes in `niom eval`, one in fifty has less than this share of its points on one
-    # plane, by repeated patterns.
-    least_flatness: float = 0.8
+    # Share of the points of an object on one plane. Of 171 answers about flat scenes, 2 have less,
+    # because of repeated patterns.
+    least_flatness: float = 0.85
+    least_share: float = 0.25  # that a plane has of the object's points; less is chance
     most_planes: int = 4  # that are compared
     deviations: float = 3.0  # of the noise of a match, within which it lies on a plane
     least_error: float = 1.0  # pixels within which it does in any case
-    # Deviation of the corners, in reprojection errors, up to which one plane may stand for the
-    # whole.
-    most_uncertain: float = 1.5
+    # Of the points of the largest plane: among planes with fewer, none says more about the whole.
+    nearly_largest: float = 0.6
 
 
 DEFAULTS = PlaneParameters()
@@ -42,32 +51,37 @@ def on_one_plane(
     verdict: Verdict,
     correspondences: Correspondences,
     reference_box: Box,
+    image_box: Box,
     limits: Limits,
     errors: SupportErrors,
 ) -> Verdict:
     """Return a verdict whose homography holds for one plane, if the object is not flat.
 
-    A homography that compromises between planes is right nowhere. Of those that hold for a part of
-    the object, the one that says most about the whole is taken, and refused if that is too little.
+    A homography that compromises between planes is right nowhere. Of those of its largest planes,
+    the one that says most about the whole is taken, and refused if that is too little.
     """
     view = verdict.reference_to_image
     if view is None or verdict.checks is None or is_flat(verdict):
         return verdict
     planes = planes_of(view, verdict.inliers, correspondences, reference_box, limits, errors)
     share = f'not flat: only {verdict.checks.flatness:.0%} of its points lie on one plane'
-    best = min(planes, key=lambda plane: plane.uncertain, default=None)
-    if best is None or best.uncertain > DEFAULTS.most_uncertain * limits.reprojection_error:
+    most = max((plane.count for plane in planes), default=0)
+    large = [plane for plane in planes if plane.count >= DEFAULTS.nearly_largest * most]
+    best = min(large, key=lambda plane: plane.uncertainty.at_corners.mean(), default=None)
+    deviation = LOST if best is None else visible_deviation(best.uncertainty, image_box)
+    if best is None or why_too_uncertain(deviation, limits):
         return replace(
             verdict,
             status=Status.LOW_CONFIDENCE,
             message=f'{verdict.message}; {share}, which does not tell where the others are',
             reference_to_image=None,
-            confidence=min(verdict.confidence, 0.49),
+            confidence=min(verdict.confidence, MAX_REFUSED_CONFIDENCE),
             uncertainty=None,
         )
     return replace(
         verdict,
         message=f'{verdict.message}; {share}: place landmarks by the points near them',
+        checks=replace(verdict.checks, visible_deviation=deviation),
         inliers=best.inliers,
         reference_to_image=best.uncertainty.reference_to_image,
         uncertainty=best.uncertainty,
@@ -82,9 +96,9 @@ class Plane:
     uncertainty: ViewUncertainty
 
     @property
-    def uncertain(self) -> float:
-        """Return how uncertain the corners of the whole are, in pixels."""
-        return float(self.uncertainty.at_corners.mean())
+    def count(self) -> int:
+        """Return how many matches lie on it."""
+        return int(self.inliers.sum())
 
 
 def planes_of(
@@ -97,6 +111,7 @@ def planes_of(
 ) -> list[Plane]:
     """Return the planes of an object that was roughly found, each with what lies on it."""
     left = on_object(view, correspondences, inliers, limits.reprojection_error)
+    fewest = max(limits.min_inliers, DEFAULTS.least_share * left.sum())
     references = correspondences.reference_points
     noise = noise_of(
         warp_points(view, references[left].astype(np.float64)),
@@ -108,10 +123,10 @@ def planes_of(
     )
     planes = []
     for _ in range(DEFAULTS.most_planes):
-        if left.sum() < limits.min_inliers:
+        if left.sum() < fewest:
             break
         homography, fitting = fit_homography(correspondences.only(left), within)
-        if homography is None or fitting.sum() < limits.min_inliers:
+        if homography is None or fitting.sum() < fewest:
             break
         on_it = np.zeros(len(left), bool)
         on_it[np.nonzero(left)[0][fitting]] = True

@@ -38,6 +38,25 @@ class Raised:
         return np.asarray(((points >= corners[0]) & (points <= corners[2])).all(axis=1))
 
 
+def random_relief(random: np.random.Generator) -> tuple[Raised, ...]:
+    """Return three raised parts in different corners of a picture: about a third of it."""
+    parts = []
+    for corner in random.permutation(4)[:3].tolist():
+        left, top = 0.05 + 0.5 * (corner % 2), 0.05 + 0.5 * (corner // 2)
+        left, top = np.array([left, top]) + random.uniform(0, 0.05, 2)
+        width, height = random.uniform(0.28, 0.38, 2)
+        parts.append(
+            Raised(
+                left=float(left),
+                top=float(top),
+                right=float(min(0.97, left + width)),
+                bottom=float(min(0.97, top + height)),
+                height=float(random.uniform(0.05, 0.2)),
+            )
+        )
+    return tuple(parts)
+
+
 @dataclass(frozen=True)
 class ReliefScene(VirtualScene):
     """A picture with raised rectangles.

@@ -22,8 +22,10 @@ from niom_ros.matching.geometry import (
     relative_corner_error,
     remark_on,
     Status,
+    TOO_UNCERTAIN,
     uncertainty_of,
     Verdict,
+    visible_deviation,
 )
 from niom_ros.matching.offset_field import flatness_of, flattened, offset_field
 from niom_ros.matching.planes import is_flat
@@ -50,6 +52,7 @@ class TrackingParameters:
     reprojection_error: float = 1.5  # pixels of the grey frame within which a patch agrees
     max_distortion: float = 0.25  # of the corners against each other, relative to the outline
     frame_time: float = 0.1  # seconds for which max_distortion holds; it grows with longer gaps
+    max_growth: float = 2.0  # of the deviation of the full match
     max_refits: int = 2  # if only some of the patches were found
     max_search_time: float = 0.5  # seconds after the last good frame, before it takes a full match
     hull_scale: float = 1.15  # of the hull of the match's inliers, in which patches may lie
@@ -234,11 +237,18 @@ class Track:
         self.revision, self.matched_stamp = match.revision, match.stamp
         # Whether all of it moves like one plane, as far as is known
         self._flat = is_flat(match.verdict)
-        self._flatness = math.nan if match.verdict.checks is None else match.verdict.checks.flatness
+        self._flatness = (
+            math.nan if match.verdict.checks is None else match.verdict.checks.flatness
+        )
         # The last frame in which the reference was found, and the homography to its grey pixels.
         self._frame = grey_frame(match.image, match.stamp, parameters.frames)
         self._reference_to_grey = self._frame.image_to_grey @ reference_to_image
         self._keyframe = self._keyframe_from(match.verdict, match.correspondences, 0.0)
+        # A track may become less certain than the full match that it began with, up to a limit.
+        begun = visible_deviation(match.uncertainty, Box(0, 0, *self._frame.image_size))
+        self._most_uncertain = max(
+            TOO_UNCERTAIN * limits.reprojection_error, parameters.max_growth * begun
+        )
         self._shifts: np.ndarray | None = None  # of the patches in the last good frame
         self._appearance = Appearance(
             self._frame, self._reference_to_grey, self.reference_box, parameters.appearance
@@ -416,7 +426,6 @@ class Track:
         if confidence < self._limits.min_confidence:
             reason = f'confidence {confidence:.2f}, {self._limits.min_confidence:.2f} is needed'
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
-        self._frame, self._reference_to_grey = frame, reference_to_grey
         assert checks is not None  # or the view would have been implausible
         track_checks = TrackChecks(
             **checks.as_dict(),
@@ -430,6 +439,11 @@ class Track:
             correspondences.image_points[agreeing],
             SUBPIXEL,
         ).plus(self._keyframe.uncertainty)
+        seen = visible_deviation(uncertainty, Box(0, 0, *frame.image_size))
+        if seen > self._most_uncertain:
+            reason = f'the track is uncertain by {seen:.0f} pixels'
+            return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
+        track_checks = replace(track_checks, visible_deviation=seen)
         verdict = Verdict(
             status=Status.OK,
             message=message + remark_on(uncertainty, self._limits),
@@ -439,6 +453,7 @@ class Track:
             checks=track_checks,
             uncertainty=uncertainty,
         )
+        self._frame, self._reference_to_grey = frame, reference_to_grey
         self._flat = self._flat and is_flat(verdict)
         if not self._flat:
             correspondences, inliers = self._on_object(fit)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits, Options, Sought, WeightingKind
 from niom_ros.core.uncertainty import SUBPIXEL
@@ -102,7 +103,7 @@ class Classical:
                     self._features_of(reference, parameters), of_image, parameters
                 )
                 rough = look_closer(rough_view_of(matches, reference, image, limits), search)
-                match = self._judged(rough, reference, limits)
+                match = self._judged(rough, reference, image.whole, limits)
                 if match.found:
                     break
         return replace(match, image_keypoints=len(of_image))
@@ -120,7 +121,9 @@ class Classical:
 
         return reference.sift.get(parameters, find)
 
-    def _judged(self, rough: RoughView, reference: PreparedReference, limits: Limits) -> Match:
+    def _judged(
+        self, rough: RoughView, reference: PreparedReference, image_box: Box, limits: Limits
+    ) -> Match:
         """Decide whether to believe what was found."""
         count, agreeing = len(rough.correspondences), rough.agreeing
         if max(4, agreeing) < limits.min_inliers:
@@ -128,7 +131,9 @@ class Classical:
             verdict = Verdict(Status.FEW_MATCHES, message, rough.evidence.inliers)
         else:
             verdict = judge(rough.evidence, reference.box, limits, self._calibration)
-            verdict = on_one_plane(verdict, rough.correspondences, reference.box, limits, SUBPIXEL)
+            verdict = on_one_plane(
+                verdict, rough.correspondences, reference.box, image_box, limits, SUBPIXEL
+            )
         return Match(
             verdict,
             rough.correspondences,

@@ -230,7 +230,9 @@ def verified(
             limits,
             calibration,
         )
-        return on_one_plane(verdict, correspondences, reference.box, limits, KEYPOINTS)
+        return on_one_plane(
+            verdict, correspondences, reference.box, image.whole, limits, KEYPOINTS
+        )
 
 
 def part_around(reference_to_image: np.ndarray, box: Box, whole: Box) -> Box | None:
