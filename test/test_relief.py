@@ -179,7 +179,8 @@ def test_a_relief_is_found_on_its_plane_and_its_landmarks_by_what_is_near(relief
         placed = place_landmarks(marks, seen.correspondences, seen.verdict, 640, 480, mode, 4.0)
         found = np.array([[mark.x, mark.y] for mark in placed])
         errors[mode] = np.linalg.norm(found - places, axis=1)
-        assert all(mark.supported for mark in placed)
+        # The homography does not rest on the raised part; what is near does.
+        assert [mark.supported for mark in placed] == [mode == 'auto', True]
     assert errors['auto'].max() < 4
     assert errors['global'][0] > 10
     assert errors['global'][1] < 2
