@@ -12,6 +12,7 @@ from niom_ros.core.uncertainty import SupportErrors, ViewUncertainty
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import (
     fit_homography,
+    hull_area,
     in_front,
     LOST,
     MAX_REFUSED_CONFIDENCE,
@@ -34,8 +35,10 @@ class PlaneParameters:
     most_planes: int = 4  # that are compared
     deviations: float = 3.0  # of the noise of a match, within which it lies on a plane
     least_error: float = 1.0  # pixels within which it does in any case
-    # Of the points of the largest plane: among planes with fewer, none says more about the whole.
-    nearly_largest: float = 0.6
+    # Of the points of the largest plane: one with fewer is not chosen.
+    nearly_largest: float = 0.4
+    # Share of the object that the points on a plane must enclose: what lies beyond is on others.
+    least_span: float = 0.7
 
 
 DEFAULTS = PlaneParameters()
@@ -58,7 +61,7 @@ def on_one_plane(
     """Return a verdict whose homography holds for one plane, if the object is not flat.
 
     A homography that compromises between planes is right nowhere. Of those of its largest planes,
-    the one that says most about the whole is taken, and refused if that is too little.
+    the one that spans most of the object is taken, and refused if that is too little.
     """
     view = verdict.reference_to_image
     if view is None or verdict.checks is None or is_flat(verdict):
@@ -67,9 +70,10 @@ def on_one_plane(
     share = f'not flat: only {verdict.checks.flatness:.0%} of its points lie on one plane'
     most = max((plane.count for plane in planes), default=0)
     large = [plane for plane in planes if plane.count >= DEFAULTS.nearly_largest * most]
-    best = min(large, key=lambda plane: plane.uncertainty.at_corners.mean(), default=None)
+    best = max(large, key=lambda plane: plane.span, default=None)
     deviation = LOST if best is None else visible_deviation(best.uncertainty, image_box)
-    if best is None or why_too_uncertain(deviation, limits):
+    spans = best is not None and best.span >= DEFAULTS.least_span
+    if best is None or not spans or why_too_uncertain(deviation, limits):
         return replace(
             verdict,
             status=Status.LOW_CONFIDENCE,
@@ -94,6 +98,7 @@ class Plane:
 
     inliers: np.ndarray  # M booleans
     uncertainty: ViewUncertainty
+    span: float  # share of the object that the matches on it enclose
 
     @property
     def count(self) -> int:
@@ -113,6 +118,7 @@ def planes_of(
     left = on_object(view, correspondences, inliers, limits.reprojection_error)
     fewest = max(limits.min_inliers, DEFAULTS.least_share * left.sum())
     references = correspondences.reference_points
+    whole = hull_area(references[left])
     noise = noise_of(
         warp_points(view, references[left].astype(np.float64)),
         correspondences.image_points[left] - warp_points(view, references[left]),
@@ -140,5 +146,5 @@ def planes_of(
             correspondences.image_points[on_it],
             errors,
         )
-        planes.append(Plane(on_it, uncertainty))
+        planes.append(Plane(on_it, uncertainty, hull_area(references[on_it]) / max(whole, 1e-9)))
     return planes
