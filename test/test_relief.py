@@ -60,7 +60,8 @@ def synthetic(offset_of, count=300, noise=0.3):
 def on_shelves(points):
     """Return the offsets of two parts that stand out differently."""
     x, y = points.T
-    first, second = (x < 170) & (y < 190), (x > 230) & (y > 130)
+    first = (x > 30) & (x < 190) & (y > 30) & (y < 160)
+    second = (x > 210) & (x < 370) & (y > 140) & (y < 270)
     return np.outer(first, [9.0, 0]) + np.outer(second, [0, 12.0])
 
 
@@ -132,6 +133,19 @@ def test_the_homography_of_a_relief_is_that_of_one_plane():
     points = synthetic(on_shelves).reference_points[verdict.inliers]
     assert (on_shelves(points) != 0).any(axis=1).mean() < 0.1
     assert verdict.uncertainty.at_corners.max() < 3
+
+
+def test_a_plane_that_is_only_a_part_does_not_stand_for_the_whole():
+    def leaning(points):
+        x, _ = points.T
+        return np.outer(x > 200, [0, 14.0])
+
+    compromise, verdict = judged(synthetic(leaning))
+    assert compromise.status is Status.OK
+    assert compromise.checks.flatness < 0.85
+    assert verdict.status is Status.LOW_CONFIDENCE
+    assert verdict.reference_to_image is None
+    assert 'does not tell where the others are' in verdict.message
 
 
 def test_what_lies_on_no_plane_has_no_homography():
