@@ -8,7 +8,7 @@ import numpy as np
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits
-from niom_ros.core.uncertainty import SupportErrors, ViewUncertainty
+from niom_ros.core.uncertainty import shared_variance, SupportErrors, ViewUncertainty
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import (
     fit_homography,
@@ -31,6 +31,9 @@ class PlaneParameters:
     # Share of the points of an object on one plane. Of 171 answers about flat scenes, 2 have less,
     # because of repeated patterns.
     least_flatness: float = 0.85
+    # Pixels that the matches on the plane of a compromise share with their neighbours: most flat
+    # scenes have less than half of it.
+    least_shared: float = 1.0
     least_share: float = 0.25  # that a plane has of the object's points; less is chance
     most_planes: int = 4  # that are compared
     deviations: float = 3.0  # of the noise of a match, within which it lies on a plane
@@ -64,7 +67,10 @@ def on_one_plane(
     the one that spans most of the object is taken, and refused if that is too little.
     """
     view = verdict.reference_to_image
-    if view is None or verdict.checks is None or is_flat(verdict):
+    if view is None or verdict.checks is None:
+        return verdict
+    flat = is_flat(verdict)
+    if flat and shared_error(view, correspondences, verdict.inliers) < DEFAULTS.least_shared:
         return verdict
     planes = planes_of(view, verdict.inliers, correspondences, reference_box, limits, errors)
     share = f'not flat: only {verdict.checks.flatness:.0%} of its points lie on one plane'
@@ -73,6 +79,9 @@ def on_one_plane(
     best = max(large, key=lambda plane: plane.span, default=None)
     deviation = LOST if best is None else visible_deviation(best.uncertainty, image_box)
     spans = best is not None and best.span >= DEFAULTS.least_span
+    if flat:  # but bent a little: it is better known on one plane, if there is one
+        better = best is not None and spans and deviation < verdict.checks.visible_deviation
+        return of_plane(verdict, best, deviation) if best is not None and better else verdict
     if best is None or not spans or why_too_uncertain(deviation, limits):
         return replace(
             verdict,
@@ -82,14 +91,8 @@ def on_one_plane(
             confidence=min(verdict.confidence, MAX_REFUSED_CONFIDENCE),
             uncertainty=None,
         )
-    return replace(
-        verdict,
-        message=f'{verdict.message}; {share}: place landmarks by the points near them',
-        checks=replace(verdict.checks, visible_deviation=deviation),
-        inliers=best.inliers,
-        reference_to_image=best.uncertainty.reference_to_image,
-        uncertainty=best.uncertainty,
-    )
+    message = f'{verdict.message}; {share}: place landmarks by the points near them'
+    return of_plane(replace(verdict, message=message), best, deviation)
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,25 @@ class Plane:
     def count(self) -> int:
         """Return how many matches lie on it."""
         return int(self.inliers.sum())
+
+
+def of_plane(verdict: Verdict, plane: Plane, deviation: float) -> Verdict:
+    """Return a verdict with the homography of a plane."""
+    assert verdict.checks is not None
+    return replace(
+        verdict,
+        checks=replace(verdict.checks, visible_deviation=deviation),
+        inliers=plane.inliers,
+        reference_to_image=plane.uncertainty.reference_to_image,
+        uncertainty=plane.uncertainty,
+    )
+
+
+def shared_error(view: np.ndarray, correspondences: Correspondences, inliers: np.ndarray) -> float:
+    """Return the standard deviation that neighbouring matches share, in pixels."""
+    points = correspondences.reference_points[inliers].astype(np.float64)
+    residuals = correspondences.image_points[inliers] - warp_points(view, points)
+    return math.sqrt(shared_variance(points, residuals))
 
 
 def planes_of(
