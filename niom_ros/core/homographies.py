@@ -4,9 +4,7 @@ import numpy as np
 
 # Pixels. Some errors are shared by all matches and do not average out: lens distortion, a picture
 # that is not quite flat, keypoints that a network sees half a pixel off. They are modelled as an
-# error of this size at each of four corners. If the covariance of a pose is right, its squared
-# error in units of the covariance is 6 on average. In rendered scenes with real matches it was 71
-# without this term and 7 with it; in scenes that were not used to choose it, 146 and 6.
+# error of this size at each of four corners.
 SHARED_ERROR = 0.3
 CORNERS = 4
 
@@ -41,6 +39,7 @@ def homography_deviations(
 ) -> np.ndarray:
     """Return the standard deviation of points that a homography maps to the image: N, in pixels.
 
+    Calibrated confidences were learnt with this one; core/uncertainty.py says what is published.
     The residuals of the points it was fitted to give the covariance of its eight parameters,
     which is propagated to the other points: those far from all known points are less certain.
     """

@@ -121,11 +121,11 @@ class ViewUncertainty:
         """Return the standard deviations of points in the image, each in its worst direction."""
         with np.errstate(divide='ignore', invalid='ignore'):  # points on the horizon
             covariances = self.covariances(reference_points)
-        known = np.isfinite(covariances).all(axis=(1, 2))
-        deviations = np.full(len(covariances), np.inf)
-        largest = np.linalg.eigvalsh(covariances[known])[:, 1]
-        deviations[known] = np.sqrt(largest.clip(min=0))
-        return deviations
+            across, down, both = (covariances[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
+            # The larger eigenvalue
+            largest = (across + down) / 2 + np.hypot((across - down) / 2, both)
+            deviations = np.sqrt(largest)
+        return np.asarray(np.where(np.isfinite(deviations), deviations, np.inf))
 
     def slopes(self, reference_points: np.ndarray) -> np.ndarray:
         """Return the derivatives of points in the image by the eight parameters: N x 2 x 8."""

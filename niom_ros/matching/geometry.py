@@ -19,6 +19,7 @@ from niom_ros.matching.offset_field import flatness_of
 MIN_FOR_DEVIATION = 9  # inliers: their 18 coordinates are over twice the 8 unknowns
 LOST = 1e6  # pixels; deviation of a corner that could be anywhere
 VISIBILITY_PROBES = 24  # points in each direction that tell how much of a reference is visible
+DEVIATION_PROBES = 9  # likewise, how certain the visible part is
 # Reprojection errors. None of 171 answers about flat scenes has a deviation of more than 0.7, on
 # average over what is visible; those about scenes that are not flat may be anywhere.
 TOO_UNCERTAIN = 1.5
@@ -282,16 +283,16 @@ def visible_share(homography: np.ndarray, reference_box: Box, image_box: Box) ->
 
 def visible_deviation(uncertainty: ViewUncertainty, image_box: Box) -> float:
     """Return how uncertain a view is on average, over what is visible of the reference."""
-    points = probes_of(uncertainty.box)
+    points = probes_of(uncertainty.box, DEVIATION_PROBES)
     visible = inside(warp_points(uncertainty.reference_to_image, points), image_box)
     return float(uncertainty.deviations(points[visible]).mean()) if visible.any() else LOST
 
 
-def probes_of(box: Box) -> np.ndarray:
-    """Return points all over a box: N x 2."""
+def probes_of(box: Box, count: int = VISIBILITY_PROBES) -> np.ndarray:
+    """Return points all over a box, as many in each direction: N x 2."""
     corners = box.corners()
     columns, rows = np.meshgrid(
-        *(np.linspace(corners[0, axis], corners[2, axis], VISIBILITY_PROBES) for axis in (0, 1))
+        *(np.linspace(corners[0, axis], corners[2, axis], count) for axis in (0, 1))
     )
     return np.column_stack([columns.ravel(), rows.ravel()])
 
