@@ -1,7 +1,17 @@
 """Start the matcher, and RViz or a demo camera on request."""
 
-from launch.actions import DeclareLaunchArgument
+import os
+
+from launch.actions import (
+    DeclareLaunchArgument,
+    LogInfo,
+    OpaqueFunction,
+    RegisterEventHandler,
+    SetEnvironmentVariable,
+    Shutdown,
+)
 from launch.conditions import IfCondition
+from launch.event_handlers import OnProcessExit
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
@@ -10,6 +20,8 @@ from launch import LaunchDescription
 
 SHARE = FindPackageShare('niom_ros')
 SWITCH = ['true', 'false']
+# Variables that name a profile of Fast DDS; ours is set in the first one.
+PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
 
 # Name, default, choices (None: any text) and description.
 ARGUMENTS = (
@@ -39,7 +51,12 @@ ARGUMENTS = (
         ['debug', 'info', 'warn', 'error', 'fatal'],
         'Lowest severity that the matcher and the demo camera log.',
     ),
-    ('respawn', 'true', SWITCH, 'Restart the matcher 5 s after it has ended.'),
+    (
+        'respawn',
+        'true',
+        SWITCH,
+        'Restart the matcher 5 s after it has ended, unless its settings are wrong.',
+    ),
     ('rviz', 'false', SWITCH, 'Start RViz with the pictures of the matcher.'),
     (
         'camera_frame',
@@ -49,6 +66,34 @@ ARGUMENTS = (
     ),
     ('demo', 'false', SWITCH, 'Start a virtual camera that publishes on these topics.'),
 )
+
+
+def use_large_images(context):
+    """Have Fast DDS deliver large images, unless the user has a profile."""
+    ours = PathJoinSubstitution([SHARE, 'config', 'fastdds_large_images.xml']).perform(context)
+    given = {
+        context.environment[name] for name in PROFILE_VARIABLES if name in context.environment
+    }
+    if given == {ours}:  # set by this file, for another camera
+        return []
+    if given:
+        return [LogInfo(msg=f'Fast DDS uses your profile {", ".join(sorted(given))}')]
+    return [
+        SetEnvironmentVariable(PROFILE_VARIABLES[0], ours),
+        LogInfo(
+            msg=f'Fast DDS uses the profile {ours}, for large images; your camera driver needs it '
+            f'too, and the variable {PROFILE_VARIABLES[0]} names another one'
+        ),
+    ]
+
+
+def end_if_settings_are_wrong(event, context):
+    """End everything if the matcher cannot start, instead of starting it again for ever."""
+    if event.returncode != os.EX_CONFIG:
+        return []
+    return [
+        Shutdown(reason='the matcher cannot start with these settings; its last message says why')
+    ]
 
 
 def generate_launch_description():
@@ -106,4 +151,8 @@ def generate_launch_description():
         parameters=[clock],
         condition=IfCondition(LaunchConfiguration('rviz')),
     )
-    return LaunchDescription([*arguments, matcher, virtual_camera, rviz])
+    profile = OpaqueFunction(function=use_large_images)
+    watch = RegisterEventHandler(
+        OnProcessExit(target_action=matcher, on_exit=end_if_settings_are_wrong)
+    )
+    return LaunchDescription([*arguments, profile, watch, matcher, virtual_camera, rviz])

@@ -143,7 +143,7 @@ def test_another_object_of_the_kind_is_alike_and_has_no_homography(found):
     assert found.reference_to_image is None and found.pose is None
     assert found.match.strategy == 'alike'
     assert found.match.alike.confidence >= 0.5
-    assert set(found.match.checks) == set(KIND_SIGNS)
+    assert set(found.match.checks) == {*KIND_SIGNS, 'mirrored'}
     assert 'another object of its kind' in found.message
 
 
@@ -178,6 +178,17 @@ def test_objects_of_another_kind_are_refused_with_a_reason(matcher, clock, image
     assert 'no object of its kind is seen: confidence 0.' in match.message
     assert match.confidence < 0.5
     assert match.alike is not None  # for pictures and benchmarks
+
+
+def test_an_object_that_is_mirrored_is_refused_because_left_and_right_would_be_swapped(matcher):
+    photo = example_photo('chelsea')
+    face = matcher.prepare(Reference(photo, 'cat', wanted='same_kind'))
+    upright = matcher.match(face, photo)
+    assert upright.status is Status.ALIKE and upright.checks['mirrored'] < 0
+    mirrored = matcher.match(face, np.ascontiguousarray(photo[:, ::-1]))
+    assert mirrored.status is Status.LOW_CONFIDENCE and mirrored.checks['mirrored'] > 0.2
+    assert 'mirrored or from its other side' in mirrored.message
+    assert 'set the mirrored picture as another reference' in mirrored.message
 
 
 def test_the_very_object_comes_first(matcher, clock):

@@ -292,6 +292,22 @@ class TestHomography:
         for case in cases.values():
             assert np.allclose(case.reference_to_image, VIEW, atol=1e-6)
 
+    def test_every_set_is_told_on_its_own(self) -> None:
+        def record(group: str, unit: str, error: float) -> Record:
+            return {'group': group, 'unit': unit, 'error': error, 'accepted': True}
+
+        records = [
+            record('oxford', 'boat', 0.0),
+            record('oxford', 'boat', 20.0),
+            record('oxford', 'graf', 0.0),
+            record('homogr', 'Rocket', 0.0),
+            record('homogr', 'Brussels', 20.0),
+        ]
+        metrics = HomographyBenchmark(Path(), 0).summarise(records)
+        assert metrics['auc_10'] == pytest.approx(3 / 5)
+        assert (metrics['auc_10_boat'], metrics['auc_10_graf']) == (0.5, 1)
+        assert metrics['auc_10_homogr'] == 0.5
+
     @pytest.mark.parametrize('content', ['1 2 3', 'no numbers', '<a><b></a>'])
     def test_a_broken_file_is_named(self, tmp_path: Path, content: str) -> None:
         folder = write_benchmark_data(tmp_path / 'data')

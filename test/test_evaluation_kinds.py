@@ -50,9 +50,14 @@ def test_a_sketch_never_meets_the_photo_that_it_was_drawn_from(data):
         assert len(guitars) == len({case.photo for case in guitars}) == kinds.DEFAULTS.photos
         assert 'n02_7' not in {case.photo.stem for case in guitars}
         assert {case.unit for case in guitars} == {'guitar/n02_7'}
+        strange = [case for case in cases if case.group == kinds.OTHER_KINDS]
         for case in cases:
-            assert case.sketch.parent.name == case.photo.parent.name == case.group
+            assert case.kind == case.sketch.parent.name
+            assert (case.photo.parent.name != case.kind) == (case in strange)
+        # Both photos of other kinds for the person, the only one of them for the guitar.
+        assert sorted(case.kind for case in strange) == ['guitar', 'person', 'person']
     assert [case.name for case in cases if case.group == 'person'] == ['person/12116-253_1']
+    assert 'guitar/n02_7-3-person-253_1' in {case.name for case in strange}
 
 
 def test_points_in_boxes():
@@ -148,6 +153,25 @@ def test_what_is_not_measured_is_counted_and_left_out():
     assert (metrics['called_alike'], metrics['called_alike_on_object']) == (2 / 5, 1 / 2)
 
 
+def test_photos_of_other_kinds_are_counted_apart():
+    def other(status, shows_kind=False, accepted=False):
+        told = {'group': kinds.OTHER_KINDS, 'accepted': accepted, 'status': status}
+        return told | {'shows_kind': shows_kind}
+
+    records = [
+        record('dog', 0.9, status='ALIKE'),
+        other('ALIKE'),
+        other('OK', accepted=True),
+        *[other('LOW_CONFIDENCE') for _ in range(6)],
+        other('ALIKE', shows_kind=True),
+    ]
+    metrics = KindsBenchmark(None, 0).summarise(records)
+    assert metrics['called_alike'] == metrics['called_alike_on_object'] == 1
+    assert (metrics['other_kinds'], metrics['falsely_called_alike']) == (8, 2 / 8)
+    assert 0.25 < metrics['falsely_called_alike_upper'] < 0.7
+    assert metrics['not_measured'] == 0
+
+
 def test_which_pairs_are_worth_a_picture():
     quality = KindsBenchmark(None, 0).quality
     assert quality(record('dog', 0.9)) == pytest.approx(0.5)
@@ -166,6 +190,10 @@ def test_matches_on_a_person_are_measured_and_a_guitar_is_not(data, name):
     assert 0 <= found['on_object'] <= 1 and 0 < found['luck'] <= 1
     assert (found['matches'] == 0) <= (found['on_object'] == 0)
     assert 'on_object' not in benchmark.measure(guitar, method, runner)
+    # That the photo of a person shows no guitar is known from the detector.
+    strange = next(case for case in cases if case.photo.parent.name != case.kind == 'guitar')
+    told = benchmark.measure(strange, method, runner)
+    assert told['shows_kind'] is False and 'on_object' not in told
     for case in (person, guitar):
         picture = benchmark.picture(case, method, runner)
         assert picture.dtype == np.uint8 and picture.shape[1] > 300

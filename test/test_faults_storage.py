@@ -1,6 +1,7 @@
 """Faults of the disk, and ends in the middle of writing: no reference is lost or half read."""
 
 from contextlib import ExitStack
+import os
 import resource
 import signal
 import subprocess
@@ -267,6 +268,6 @@ def test_a_folder_that_cannot_be_written_is_told_at_the_start(network, tmp_path)
     file.write_text('where a folder should be')
     log = tmp_path / 'log.txt'
     with running('matcher_node', log, *keeping(file / 'below')) as process:
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=60) == os.EX_CONFIG
     assert f'cannot write to {file}/below (Not a directory): free space' in log.read_text()
     assert 'Traceback' not in log.read_text()

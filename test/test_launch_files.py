@@ -2,8 +2,10 @@
 
 import ast
 from dataclasses import replace
+import os
 from pathlib import Path
 import sys
+from types import SimpleNamespace
 
 import pytest
 from rcl_interfaces.srv import GetParameters
@@ -22,6 +24,7 @@ from niom_ros.core.parameters import (
     VIRTUAL_CAMERA_PARAMETERS,
 )
 from niom_ros.core.settings import Options, Settings
+from niom_ros.nodes.lifetime import WRONG_SETTINGS
 
 LAUNCH_FOLDER = share_folder() / 'launch'
 MATCHER = 'matcher.launch.py'
@@ -141,12 +144,18 @@ def test_a_camera_is_given_its_namespace_and_nothing_else():
 
 @pytest.fixture(scope='module')
 def camera_names():
-    """Return the one function of the launch files that can run without launch."""
-    tree = ast.parse((LAUNCH_FOLDER / SEVERAL_CAMERAS).read_text())
-    tree.body = [node for node in tree.body if getattr(node, 'name', '') == 'camera_names']
-    names = {'validate_namespace': validate_namespace}
-    exec(compile(tree, SEVERAL_CAMERAS, 'exec'), names)
-    return names['camera_names']
+    return function_of(SEVERAL_CAMERAS, 'camera_names', validate_namespace=validate_namespace)
+
+
+def function_of(file, name, **names):
+    """Return a function of a launch file, with what it needs of launch in place of the real one.
+
+    launch is not to be had without ROS; `colcon test` uses the real one.
+    """
+    tree = ast.parse((LAUNCH_FOLDER / file).read_text())
+    tree.body = [node for node in tree.body if getattr(node, 'name', '') == name]
+    exec(compile(tree, file, 'exec'), names)
+    return names[name]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +169,44 @@ def camera_names():
 )
 def test_cameras_are_separated_by_commas(cameras, names, camera_names):
     assert camera_names(cameras) == names
+
+
+OURS = 'share/config/fastdds_large_images.xml'
+VARIABLE, OTHER_VARIABLE = 'FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'
+
+
+@pytest.mark.parametrize(
+    ('environment', 'sets', 'says'),
+    [
+        ({}, [(VARIABLE, OURS)], f'uses the profile {OURS}, for large images'),
+        ({VARIABLE: '/home/me/own.xml'}, [], 'uses your profile /home/me/own.xml'),
+        ({OTHER_VARIABLE: '/home/me/own.xml'}, [], 'uses your profile /home/me/own.xml'),
+        ({VARIABLE: OURS}, [], None),  # set for another camera already
+    ],
+)
+def test_large_images_are_delivered_unless_the_user_has_a_profile(environment, sets, says):
+    use_large_images = function_of(
+        MATCHER,
+        'use_large_images',
+        SHARE='share',
+        PROFILE_VARIABLES=(VARIABLE, OTHER_VARIABLE),
+        PathJoinSubstitution=lambda parts: SimpleNamespace(perform=lambda _: '/'.join(parts)),
+        SetEnvironmentVariable=lambda name, value: (name, value),
+        LogInfo=lambda msg: msg,
+    )
+    actions = use_large_images(SimpleNamespace(environment=environment))
+    assert [action for action in actions if isinstance(action, tuple)] == sets
+    told = [action for action in actions if isinstance(action, str)]
+    assert len(told) == (says is not None)
+    assert says is None or says in told[0]
+
+
+def test_wrong_settings_end_the_launch_and_other_failures_do_not():
+    end = function_of(MATCHER, 'end_if_settings_are_wrong', os=os, Shutdown=lambda reason: reason)
+    for code in (0, 1, -9):
+        assert end(SimpleNamespace(returncode=code), None) == []
+    (reason,) = end(SimpleNamespace(returncode=WRONG_SETTINGS), None)
+    assert 'cannot start with these settings' in reason
 
 
 @pytest.mark.parametrize('cameras', ['', ',', 'left,', 'left,left', 'left,2nd', 'a-b', '/left'])
@@ -183,14 +230,22 @@ def test_executables_exist():
 @pytest.mark.parametrize(
     ('file', 'expected'),
     [
-        (MATCHER, ['config/matcher.yaml', 'config/virtual_camera.yaml', 'rviz/matcher.rviz']),
+        (
+            MATCHER,
+            [
+                'config/fastdds_large_images.xml',
+                'config/matcher.yaml',
+                'config/virtual_camera.yaml',
+                'rviz/matcher.rviz',
+            ],
+        ),
         (SEVERAL_CAMERAS, ['launch/matcher.launch.py']),
     ],
 )
 def test_files_exist_where_they_are_installed(file, expected):
     joined = [args[0].elts[1:] for args, _ in calls_of('PathJoinSubstitution', file)]
     names = ['/'.join(ast.literal_eval(part) for part in parts) for parts in joined]
-    assert names == expected
+    assert sorted(names) == expected
     for name in names:
         assert (Path(sys.prefix) / 'share/niom_ros' / name).is_file()
 

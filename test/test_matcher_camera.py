@@ -283,6 +283,10 @@ def test_a_silent_camera_is_told_with_the_topics_there_are(bench, view):
     assert status.level == DiagnosticStatus.ERROR
     assert 'on /image; these image topics exist: /front/image_raw (Image)' in status.message
     assert '/matcher/debug_image' not in status.message
+    # Also on the console, once.
+    lines = [line for line in bench.log.read_text().splitlines() if 'no image for' in line]
+    assert 'on /image; these image topics exist: /front/image_raw (Image)' in lines[-1]
+    assert '[WARN]' in lines[-1]
     bench.node.destroy_publisher(other)
     stop = time.monotonic() + 60
     while time.monotonic() < stop:

@@ -3,7 +3,7 @@
 import signal
 import time
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import Transition, TransitionEvent
 from lifecycle_msgs.srv import ChangeState
 from matcher_bench import Bench, FAST
@@ -73,6 +73,40 @@ def test_without_autostart_it_waits_and_refuses_references_with_a_reason(bench, 
     listed = bench.call(ListReferences, 'list_references')
     assert not listed.success
     assert 'unconfigured' in listed.message
+    status = matching_status(bench, lambda status: 'unconfigured' in status.message)
+    assert status.level == DiagnosticStatus.WARN
+    assert 'until ros2 lifecycle set /matcher configure' in status.message
+
+
+def matching_status(bench, wanted):
+    """Return the next status of matching that is as wanted."""
+    heard = Inbox(bench.node, DiagnosticArray, '/diagnostics')
+    found = []
+
+    def look():
+        found.extend(
+            status
+            for message in heard.messages
+            for status in message.status
+            if status.name == 'matcher: matching' and wanted(status)
+        )
+        return found
+
+    spin_until(bench.node, look, 'the status')
+    heard.close()
+    return found[0]
+
+
+def test_another_node_of_the_same_name_is_told(bench):
+    other = Node('matcher', context=bench.node.context, start_parameter_services=False)
+    try:
+        status = matching_status(bench, lambda status: '2 nodes are called' in status.message)
+        assert status.level in (DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
+        assert '2 nodes are called /matcher' in status.message
+        assert 'give each its own namespace or name' in status.message
+        assert '2 nodes are called /matcher' in bench.log.read_text()
+    finally:
+        other.destroy_node()
 
 
 def test_inactive_it_takes_references_but_hears_no_camera(bench, coffee):

@@ -2,6 +2,7 @@
 
 from array import array
 import math
+import os
 import signal
 import subprocess
 import time
@@ -544,7 +545,7 @@ def test_a_node_that_cannot_start_says_why(bench, arguments, words, coffee_file,
     log = tmp_path / 'log.txt'
     arguments = [argument.replace('COFFEE', str(coffee_file)) for argument in arguments]
     with running('matcher_node', log, '-r', '__node:=broken', *arguments) as process:
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=60) == os.EX_CONFIG
     text = log.read_text()
     assert 'cannot start' in text
     assert words in text
@@ -555,8 +556,15 @@ def test_missing_models_are_named_with_the_command_that_brings_them(bench, tmp_p
     monkeypatch.setenv('NIOM_MODELS', str(tmp_path / 'empty'))
     log = tmp_path / 'log.txt'
     with running('matcher_node', log, '-r', '__node:=broken') as process:
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=60) == os.EX_CONFIG
     assert 'niom models fetch aliked-n16' in log.read_text()
+
+
+def test_a_parameter_file_that_does_not_exist_is_a_wrong_setting(bench, tmp_path):
+    log = tmp_path / 'log.txt'
+    with running('matcher_node', log, '--params-file', '/nowhere.yaml') as process:
+        assert process.wait(timeout=60) == os.EX_CONFIG
+    assert 'cannot start' in log.read_text() and '/nowhere.yaml' in log.read_text()
 
 
 def test_a_reference_can_be_given_at_the_start(bench, coffee_file, tmp_path):

@@ -204,7 +204,7 @@ def test_the_list_is_answered_also_when_the_disk_is_not(bench, two, folder):
 def test_two_matchers_do_not_keep_their_references_in_one_folder(bench, folder, tmp_path):
     log = tmp_path / 'log.txt'
     with running('matcher_node', log, '-r', '__node:=second', *keeping(folder)) as process:
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=60) == os.EX_CONFIG
     assert 'give each its own folder' in log.read_text()
 
 

@@ -23,7 +23,7 @@ from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.prior import DEFAULTS as PRIOR_DEFAULTS
 from niom_ros.matching.prior import Prior
-from niom_ros.matching.reference import Reference
+from niom_ros.matching.reference import Landmark, Reference
 from niom_ros.matching.strategies import ink as ink_module
 from niom_ros.matching.strategies.alike import Alike
 from niom_ros.matching.strategies.ink import Ink
@@ -355,24 +355,55 @@ def sketch_of_a_cat() -> np.ndarray:
     return page
 
 
-def test_the_points_of_a_labelled_sketch_lie_on_an_object_of_its_kind(matcher: Matcher) -> None:
+def test_a_labelled_sketch_finds_another_object_of_its_kind(matcher: Matcher) -> None:
     photo = example_photo('chelsea')
-    cat = matcher.prepare(Reference(sketch_of_a_cat(), label='cat'), fewest_keypoints=0)
+    eye = Landmark('left eye', 235, 140)
+    cat = matcher.prepare(
+        Reference(sketch_of_a_cat(), label='cat', landmarks=(eye,)), fewest_keypoints=0
+    )
     planned = matcher.approaches(cat, Options())
     assert planned == [BY_SIFT, BY_POINTS, BY_INK, Approach(OnObject.name), BY_KIND]
     match = matcher.match(cat, photo)
-    # It is another cat, so it does not count as found.
-    assert match.verdict.status is Status.LOW_CONFIDENCE
-    assert match.verdict.reference_to_image is None and match.verdict.confidence == 0
-    assert 'laid onto the cat' in match.verdict.message
+    # It is another cat: found as one of its kind, without a homography.
+    assert match.status is Status.ALIKE and match.reference_to_image is None
+    assert match.message.startswith('another cat, by its label alone')
     (pair,) = match.paired.pairs
     seen = match.scene.objects[pair.image_object]
     assert seen.label == 'cat'
+    assert match.alike is not None and match.alike.box == seen.area
+    assert match.confidence == match.alike.confidence == seen.score
     points = torch.from_numpy(match.correspondences.image_points)
     assert float(seen.area.contains(points).float().mean()) > 0.8
     # All over it, not on a whisker.
     spread = np.ptp(match.correspondences.image_points, axis=0)
     assert spread.prod() > 0.5 * seen.area.width * seen.area.height
+    # None of them is certain, and the landmark says how far it may be off.
+    assert not match.inliers.any() and (match.correspondences.scores < 0.5).all()
+    landmarks = match.alike.landmarks
+    assert bool(seen.area.contains(torch.from_numpy(landmarks.places)).all())
+    assert landmarks.confidences[0] < 0.5
+    assert 0.1 * match.alike.size < landmarks.deviations[0] < 0.3 * match.alike.size
+    assert match.alike.warp is not None
+    assert match.alike.warp.deviation == pytest.approx(landmarks.deviations[0])
+
+
+def test_another_label_than_that_of_the_sketch_is_not_enough(matcher: Matcher) -> None:
+    kitten = matcher.prepare(Reference(sketch_of_a_cat(), label='kitten'), fewest_keypoints=0)
+    match = matcher.match(kitten, example_photo('chelsea'))
+    assert match.status is Status.LOW_CONFIDENCE and match.confidence == 0
+    assert 'laid onto the cat' in match.message
+    assert "give the reference the label 'cat'" in match.message
+
+
+def test_a_detection_that_is_not_sure_is_not_enough(matcher: Matcher) -> None:
+    cat = matcher.prepare(Reference(sketch_of_a_cat(), label='cat'), fewest_keypoints=0)
+    analysis = matcher.analyse(example_photo('chelsea'))
+    unsure = tuple(replace(seen, score=0.4) for seen in analysis.scene.objects)
+    (match,) = matcher.match_all(
+        [cat], analysis.with_scene(replace(analysis.scene, objects=unsure))
+    )
+    assert match.status is Status.LOW_CONFIDENCE
+    assert 'the detector is not sure of: 0.40, 0.50 is needed' in match.message
 
 
 def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(matcher: Matcher) -> None:
@@ -385,6 +416,22 @@ def test_without_a_label_or_an_object_nothing_is_laid_onto_anything(matcher: Mat
     match = matcher.match(labelled, example_photo('brick'))
     assert match.approach in (BY_SIFT, BY_POINTS, BY_INK)
     assert match.paired.description.startswith('none: no object in the image')
+
+
+@pytest.mark.parametrize(('width', 'height'), [(300, 20), (30, 30)])
+def test_nothing_is_laid_onto_a_box_of_another_shape_or_a_tiny_one(
+    matcher: Matcher, width: int, height: int
+) -> None:
+    cat = matcher.prepare(Reference(sketch_of_a_cat(), label='cat'), fewest_keypoints=0)
+    analysis = matcher.analyse(example_photo('chelsea'))
+    box = Area(100, 100, 100 + width, 100 + height)
+    seen = tuple(replace(one, area=box, score=0.9) for one in analysis.scene.objects)
+    scene = replace(analysis.scene, objects=seen)
+    only_laid = Options(strategies=(OnObject.name,))
+    (match,) = matcher.match_all([cat], analysis.with_scene(scene), only_laid)
+    assert not match.located and not len(match.correspondences)
+    (whole,) = matcher.match_all([cat], analysis, only_laid)
+    assert whole.status is Status.ALIKE
 
 
 def test_a_rectangle_is_moved_onto_another() -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from niom_ros.benchmarks.evaluation.command import Evaluation
 
 MATCH_OPTIONS = (*NETWORK_PARAMETERS, *MATCH_PARAMETERS)
-CALIBRATED = ('drawings', 'classical', 'matches', 'alike')
+CALIBRATED = ('drawings', 'classical', 'matches', 'alike', 'alike-points')
 BENCHMARK_NAMES = (
     'sketch',
     'manual',
@@ -439,7 +439,7 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         choices=CALIBRATED,
         default=CALIBRATED,
         help='what to calibrate: drawings found by their ink, matches of SIFT (classical) or of '
-        'networks, or alike objects. Default: all.',
+        'networks, alike objects, or the points on them. Default: all.',
     )
     for parameter in MATCH_OPTIONS:
         _add_parameter(command, parameter)

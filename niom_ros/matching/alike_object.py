@@ -15,6 +15,7 @@ from niom_ros.semantics.correspondence.field import KindSigns, PartField
 from niom_ros.semantics.heat_maps import Area
 
 RIGHT = 0.1  # of the object's size: a point that is nearer to its true place is right
+LEAST = 0.02  # confidence for which a deviation is computed: otherwise it would be infinite
 CERTAIN = 0.5  # confidence from which a point counts as an inlier
 MIN_CERTAIN = 4  # such points, for ALIKE
 MIN_CONFIDENCE = 0.5  # that it is of the kind, for ALIKE
@@ -54,6 +55,15 @@ class GuidePoints:
             np.where(known, self.deviations, np.maximum(self.deviations, size / 2)),
             np.where(known, self.confidences, 0.0),
         )
+
+
+def guides_at(places: np.ndarray, confidences: np.ndarray, size: float) -> GuidePoints:
+    """Return points (N x 2) on an object of this size, with the deviations that follow.
+
+    A confidence is the probability that a point is right.
+    """
+    spreads = spread_of(np.clip(confidences, LEAST, 1 - LEAST))
+    return GuidePoints(places, RIGHT * size * spreads, confidences)
 
 
 @dataclass(frozen=True)

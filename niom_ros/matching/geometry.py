@@ -15,6 +15,7 @@ from niom_ros.matching.checks import Checks
 from niom_ros.matching.confidence import Calibration, uncalibrated
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.offset_field import flatness_of
+from niom_ros.matching.refinement import refined
 
 MIN_FOR_DEVIATION = 9  # inliers: their 18 coordinates are over twice the 8 unknowns
 LOST = 1e6  # pixels; deviation of a corner that could be anywhere
@@ -24,6 +25,7 @@ DEVIATION_PROBES = 9  # likewise, how certain the visible part is
 # average over what is visible; those about scenes that are not flat may be anywhere.
 TOO_UNCERTAIN = 1.5
 UNCERTAIN = 2.0  # reprojection errors; a corner with a larger deviation is worth a remark
+KEPT = 0.98  # share of the agreeing points that must still agree with a refined homography
 MAX_REFUSED_CONFIDENCE = 0.49  # highest confidence of a refused match: OK begins at one half
 
 
@@ -210,9 +212,10 @@ def fit_homography(
     correspondences: Correspondences, reprojection_error: float
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """Return the homography that most correspondences agree with, and which ones do."""
+    here, there = correspondences.reference_points, correspondences.image_points
     homography, inliers = cv2.findHomography(
-        correspondences.reference_points,
-        correspondences.image_points,
+        here,
+        there,
         # The most robust of OpenCV's estimators on noisy matches of object parts.
         cv2.USAC_ACCURATE,
         reprojection_error,
@@ -222,7 +225,13 @@ def fit_homography(
     none = np.zeros(len(correspondences), bool)
     if homography is None or not np.isfinite(homography).all() or abs(homography[2, 2]) < 1e-9:
         return None, none
-    return homography / homography[2, 2], inliers.ravel().astype(bool)
+    homography, agreeing = homography / homography[2, 2], inliers.ravel().astype(bool)
+    better = refined(homography, here, there, reprojection_error)
+    if better is not None:
+        close = np.linalg.norm(warp_points(better, here) - there, axis=1) <= reprojection_error
+        if close.sum() >= KEPT * agreeing.sum():
+            return better, close
+    return homography, agreeing
 
 
 def in_front(homography: np.ndarray, reference_box: Box) -> bool:

@@ -167,7 +167,7 @@ class Match:
             result = result._weighted_like(other)
         if other.scene.source_is_known:
             result = replace(result, scene=other.scene, paired=other.paired)
-        if other.alike is not None:
+        if other.alike is not None and not alike:
             verdict = replace(self.verdict, message=f'{self.message}; {other.message}')
             result = replace(result, alike=other.alike, verdict=verdict)
         return result

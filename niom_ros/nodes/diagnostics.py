@@ -23,10 +23,16 @@ OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.E
 
 
 def camera_status(
-    node: Node, camera: CameraInput, summary: Summary, timeout: float, active_seconds: float
+    node: Node,
+    camera: CameraInput,
+    summary: Summary,
+    *,
+    dropped: int,
+    timeout: float,
+    active_seconds: float,
 ) -> DiagnosticStatus:
     """Report how images arrive or, if they do not, what may help."""
-    received, dropped = camera.frames.counts
+    received, _ = camera.frames.counts
     stamps, publishers = camera.stamps, node.count_publishers(camera.topic)
     calibrations = node.count_publishers(camera.info_topic)
     values = {
@@ -112,8 +118,14 @@ def matching_status(
     numbers['last fault'] = (
         f'{summary.fault} ({summary.fault_age:.0f} s ago)' if summary.fault else 'none'
     )
-    if state != 'active':
-        level, message = (ERROR, problem) if problem else (OK, f'{state}: nothing is matched')
+    if state != 'active' and problem:
+        level, message = ERROR, problem
+    elif state == 'unconfigured':
+        name = node.get_fully_qualified_name()
+        level = WARN
+        message = f'{state}: nothing is matched until ros2 lifecycle set {name} configure'
+    elif state != 'active':
+        level, message = OK, f'{state}: nothing is matched'
     elif summary.fault and summary.fault_age < RECENT_FAULT:
         level, message = WARN, summary.fault
     elif problem:
@@ -121,6 +133,19 @@ def matching_status(
     else:
         level, message = OK, f'{summary.rate_out:.2f} results per second'
     return status(node, 'matching', level, message, numbers)
+
+
+def namesakes(node: Node) -> str:
+    """Say that another node has the same name; '': none has."""
+    own = node.get_name(), node.get_namespace()
+    count = node.get_node_names_and_namespaces().count(own)
+    if count <= 1:
+        return ''
+    name = node.get_fully_qualified_name()
+    return (
+        f'{count} nodes are called {name}, so their results and services are mixed: give each its '
+        'own namespace or name (one that was killed disappears within 20 s)'
+    )
 
 
 def seconds(value: float | None) -> str:

@@ -172,7 +172,6 @@ class FrameWorker:
 
     def _info(self, received: Received) -> FrameInfo:
         matcher = self._configured.matcher
-        count, dropped = self._frames.counts
         return FrameInfo(
             header=received.message.header,
             width=received.size[0],
@@ -181,9 +180,14 @@ class FrameWorker:
             detector=matcher.detector,
             landmark_mode=received.live.options.landmark_mode,
             latency=self._reader.age(received.message),
-            received=count,
-            dropped=dropped + self._to_match.counts[1],
+            received=self._frames.counts[0],
+            dropped=self.dropped,
         )
+
+    @property
+    def dropped(self) -> int:
+        """Return how many frames were not answered because newer ones came."""
+        return self._frames.counts[1] + self._to_match.counts[1]
 
     def _fail(self, fault: str) -> None:
         """Report a fault in the log and in diagnostics."""

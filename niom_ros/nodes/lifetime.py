@@ -21,6 +21,9 @@ from niom_ros.nodes.rclpy_workarounds import answer_every_request, Executor, RCL
 
 PATIENCE = 0.5  # seconds that threads get to finish
 CALLBACK_THREADS = 4  # so that a slow service does not delay the others
+# Exit code of a node that cannot start with its settings, of sysexits.h: starting it again is no
+# use, and the launch file does not.
+WRONG_SETTINGS = os.EX_CONFIG
 
 
 def run_node(create: Callable[[], Node]) -> NoReturn:
@@ -44,7 +47,7 @@ def run_node(create: Callable[[], Node]) -> NoReturn:
         executor.spin()
     except UserError as error:
         get_logger('niom_ros').fatal(f'cannot start: {printable_lines(str(error))}')
-        code = 1
+        code = WRONG_SETTINGS
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
@@ -86,7 +89,8 @@ def initialise_ros() -> None:
     try:
         rclpy.init()
     except RuntimeError as error:  # for example, the parameter file does not exist
-        sys.exit(f'cannot start: {error}')
+        print(f'cannot start: {error}', file=sys.stderr)
+        sys.exit(WRONG_SETTINGS)
 
 
 def wait_for_threads() -> None:

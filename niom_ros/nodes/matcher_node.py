@@ -5,7 +5,7 @@ from threading import Lock
 import time
 from typing import NoReturn
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
@@ -18,7 +18,7 @@ from niom_ros.core.parameters import MATCHER_PARAMETERS, Parameter
 from niom_ros.core.settings import SettingsError
 from niom_ros.nodes.camera_input import CameraInput
 from niom_ros.nodes.configuration import configure, Configured, Live
-from niom_ros.nodes.diagnostics import camera_status, matching_status, memory
+from niom_ros.nodes.diagnostics import camera_status, matching_status, memory, namesakes
 from niom_ros.nodes.frame_worker import FrameWorker
 from niom_ros.nodes.lifetime import run_node
 from niom_ros.nodes.parameters import declare, read, refuse_wrong_values
@@ -60,8 +60,10 @@ class MatcherNode(LifecycleNode):
         self.changes = Lock()  # held while the state or the references change
         self._worker: FrameWorker | None = None
         self._activated = 0.0  # when, in seconds of the steady clock
-        self._problem = ''  # what the user has to fix
+        self._problem = ''  # why the last transition failed,
+        self._fixable = False  # and whether the user can fix it
         self._statistics = Statistics()
+        self._told: dict[str, str] = {}  # what was logged last about a part, '' if all is well
         self._revision = 0  # of the newest reference; a cleanup does not reset it
         refuse_wrong_values(self, MATCHER_PARAMETERS, self._why_fixed)
         self.add_post_set_parameters_callback(lambda _: self._apply())
@@ -96,7 +98,8 @@ class MatcherNode(LifecycleNode):
             ready = self.state != 'unconfigured' or self.trigger_configure() == DONE
             ready = ready and (self.state != 'inactive' or self.trigger_activate() == DONE)
         if not ready:
-            raise SettingsError(self._problem)
+            # A fault, unlike a wrong setting, may be gone the next time.
+            raise (SettingsError if self._fixable else RuntimeError)(self._problem)
 
     def stop(self) -> None:
         """Let the worker end after its current frame."""
@@ -159,6 +162,7 @@ class MatcherNode(LifecycleNode):
         except BaseException as error:  # plug-ins may call sys.exit
             known = isinstance(error, UserError)
             self._problem = printable_lines(str(error)) if known else explained(error)
+            self._fixable = known
             self.get_logger().error(f'cannot {what}: {self._problem}')
             self._stop()
             return REFUSED
@@ -259,14 +263,33 @@ class MatcherNode(LifecycleNode):
             keypoints = worker.stream.keypoints(live.options.max_latency)
             values['keypoints by max_latency'] = keypoints or 'all'
             problem = problem or worker.stream.too_slow
+        namesake = namesakes(self)
+        self._tell_once('name', namesake)
+        problem = problem or namesake
         array = DiagnosticArray()
         array.header.stamp = self.get_clock().now().to_msg()
         array.status = [matching_status(self, summary, state, values | memory(), problem)]
         if state == 'active':
             active = time.monotonic() - self._activated
-            timeout = live.values['image_timeout']
-            array.status.append(camera_status(self, self.camera, summary, timeout, active))
+            camera = camera_status(
+                self,
+                self.camera,
+                summary,
+                dropped=worker.dropped if worker else self.camera.frames.counts[1],
+                timeout=live.values['image_timeout'],
+                active_seconds=active,
+            )
+            array.status.append(camera)
+            # Publishers that do not fit are logged when they appear.
+            silent = camera.level == DiagnosticStatus.ERROR and not self.camera.incompatible
+            self._tell_once('camera', camera.message if silent else '')
         return array
+
+    def _tell_once(self, part: str, problem: str) -> None:
+        """Log a problem when it begins, for those who do not look at diagnostics; '': none."""
+        if problem and not self._told.get(part):
+            self.get_logger().warning(problem)
+        self._told[part] = problem
 
 
 def main() -> NoReturn:

@@ -1,6 +1,7 @@
 """The table of parameters, declared and read in ROS."""
 
 from collections.abc import Callable, Iterable
+import sys
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -16,6 +17,7 @@ from rclpy.node import Node
 from niom_ros.core.faults import printable
 from niom_ros.core.parameters import Parameter
 from niom_ros.core.settings import SettingsError
+from niom_ros.nodes.parameter_files import mistakes_in_arguments
 from niom_ros.nodes.rclpy_workarounds import EMPTY_LIST, is_set_to_empty_list
 
 
@@ -43,7 +45,14 @@ def descriptor(parameter: Parameter, read_only: bool) -> ParameterDescriptor:
 
 
 def declare(node: Node, table: Iterable[Parameter], read_only: bool) -> None:
-    """Declare all parameters of a table; a value that it does not allow is an error."""
+    """Declare all parameters of a table; a value that it does not allow is an error.
+
+    Names that are probably mistakes are warned about.
+    """
+    table = tuple(table)
+    known = [parameter.name for parameter in table]
+    for mistake in mistakes_in_arguments(sys.argv, node.get_fully_qualified_name(), known):
+        node.get_logger().warning(printable(mistake))
     for parameter in table:
         default = parameter.default
         described = descriptor(parameter, read_only)

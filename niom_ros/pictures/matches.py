@@ -175,8 +175,10 @@ def draw_edges(
     for x, y in whole(warp_points(left.from_image, reference.strokes.points)):
         cv2.circle(left.pixels, (x, y), left.text_size // 12, WHITE, -1)
     points = whole(warp_points(right.from_image, match.correspondences.image_points))
-    for point, agrees in zip(points, match.verdict.inliers, strict=True):
-        draw_ink(right.pixels, point, agrees, right.text_size)
+    # Of an object that is only alike, ink may lie on edges without being certain.
+    on_edges = match.verdict.inliers if match.evidence is None else match.evidence.inliers
+    for point, is_on_edge in zip(points, on_edges, strict=True):
+        draw_ink(right.pixels, point, is_on_edge, right.text_size)
     name_sides([left, right])
     how = 'The strokes of the drawing are aligned with edges of the same direction.'
     strip = banner(

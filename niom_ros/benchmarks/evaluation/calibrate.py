@@ -5,6 +5,7 @@ The confidence is fitted on one half of the pictures, and reported on the other 
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 import json
 from pathlib import Path
 
@@ -12,7 +13,11 @@ import numpy as np
 
 from niom_ros.benchmarks.evaluation.answers import WRONG
 from niom_ros.benchmarks.evaluation.benchmark import Benchmark, Record
-from niom_ros.benchmarks.evaluation.calibrate_alike import calibrated_kinds, calibrated_points
+from niom_ros.benchmarks.evaluation.calibrate_alike import (
+    calibrated_kinds,
+    calibrated_points,
+    Fitter,
+)
 from niom_ros.benchmarks.evaluation.command import Evaluation, measure
 from niom_ros.benchmarks.evaluation.halves import halves
 from niom_ros.benchmarks.evaluation.logistic import logistic, rows, scores
@@ -32,6 +37,7 @@ from niom_ros.benchmarks.versions import versions
 from niom_ros.core.durable_files import write_atomically
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import Limits
+from niom_ros.matching.alike_confidence import required
 from niom_ros.matching.confidence import (
     Calibration,
     CLASSICAL,
@@ -121,19 +127,18 @@ def calibrate(
         entry = calibrated(name, subject, task, arguments)
         if output:
             write_entry(output, name, entry)
-    if 'alike' in subjects:
-        kinds, kind_results, kind_key = calibrated_kinds(task)
-        points, point_results, point_key = calibrated_points(task, kinds)
-        for name, fitted, results, key in (
-            (KIND, kinds, kind_results, kind_key),
-            (POINTS, points, point_results, point_key),
-        ):
-            print(f'{name}: {calibration_line(fitted)}')
-            for title, numbers in results.items():
-                listed = ', '.join(f'{what} {value:.3g}' for what, value in numbers.items())
-                print(f'{title}: {listed}'.replace('_', ' '))
-            if output:
-                write_entry(output, name, entry_of(fitted, results, [key], arguments))
+    fitters: dict[str, tuple[str, Fitter]] = {
+        'alike': (KIND, calibrated_kinds),
+        'alike-points': (POINTS, partial(calibrated_points, kinds=required(KIND))),
+    }
+    for name, fitter in (fitters[subject] for subject in fitters if subject in subjects):
+        fitted, results, key = fitter(task)
+        print(f'{name}: {calibration_line(fitted)}')
+        for title, numbers in results.items():
+            listed = ', '.join(f'{what} {value:.3g}' for what, value in numbers.items())
+            print(f'{title}: {listed}'.replace('_', ' '))
+        if output:
+            write_entry(output, name, entry_of(fitted, results, [key], arguments))
 
 
 def calibrated(

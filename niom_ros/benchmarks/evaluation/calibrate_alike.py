@@ -1,10 +1,11 @@
-"""What `niom calibrate --subjects alike` does: learn when another object is of the same kind.
+"""What `niom calibrate --subjects alike alike-points` does.
 
-And how certain each point on it is. Both are fitted on all pairs, because there are few, and
-reported for pairs that were judged by a fit on other pictures.
+It learns when another object is of the same kind, and how certain each point on it is. Both are
+fitted on all pairs, because there are few, and reported for pairs that were judged by a fit on
+other pictures.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,8 +35,14 @@ MANY_POINTS = 100  # of two pictures: fewer are not looked at on their own
 FEW_POINTS = 10
 
 
-def calibrated_kinds(task: Evaluation) -> tuple[Calibration, dict[str, dict[str, float]], str]:
-    """Return when an object is called alike, how well that works, and the key of the data."""
+Learnt = tuple[Calibration, dict[str, dict[str, float]], str]
+"""What was learnt, how well it works, and the key of the data."""
+
+Fitter = Callable[[Evaluation], Learnt]
+
+
+def calibrated_kinds(task: Evaluation) -> Learnt:
+    """Return when an object is called alike."""
     done = measure(
         AbstainBenchmark(task.data, task.seed), task, [METHOD], judged=False, groups=GROUPS
     )
@@ -61,10 +68,8 @@ def fit_kinds(records: Sequence[Record]) -> Calibration:
     return replace(fitted, bias=fitted.bias - max(0.0, float(highest)))
 
 
-def calibrated_points(
-    task: Evaluation, kinds: Calibration
-) -> tuple[Calibration, dict[str, dict[str, float]], str]:
-    """Return how certain points are, how well that works, and the key of the data."""
+def calibrated_points(task: Evaluation, kinds: Calibration) -> Learnt:
+    """Return how certain points are, on objects that `kinds` calls alike."""
     done = measure(LandmarksBenchmark(task.data, task.seed), task, [METHOD], judged=False)
     records = [record for record in done.records[METHOD] if record['points']]
     fitted = fit_points(records)

@@ -45,6 +45,8 @@ MAIN_METRICS = {
         'fits_object',
         'on_object',
         'chance_on_object',
+        'called_alike',
+        'falsely_called_alike',
         'accepted',
     ),
     'tmc': (
@@ -494,6 +496,18 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         'share of the pairs called alike with more than half of the points where a detector sees '
         'the object',
         MORE,
+    ),
+    (
+        r'falsely_called_alike_upper',
+        'other kinds called alike, at most',
+        'upper 95 % bound of the share of photos of other kinds in which the kind is claimed',
+        LESS,
+    ),
+    (
+        r'falsely_called_alike',
+        'other kinds called alike',
+        'share of photos of other kinds in which the kind is claimed',
+        LESS,
     ),
     (
         r'called_alike',

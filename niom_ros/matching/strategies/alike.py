@@ -39,6 +39,9 @@ class AlikeParameters:
     columns: int = 12  # of a grid over the reference, and rows
     min_certain: int = MIN_CERTAIN  # points, unless a detector gives both the same label
     min_confidence: float = MIN_CONFIDENCE  # of the kind, for ALIKE
+    # How much more certain parts may be if one picture is mirrored. Seen from its other side, a
+    # duck reaches 0.28; two faces of one direction, rarely 0.1.
+    most_mirrored: float = 0.12
     margin: float = 0.2  # around marked objects, of their longer side
 
 
@@ -119,10 +122,16 @@ class Alike:
 def judged(alike: AlikeObject, certain: np.ndarray) -> Verdict:
     """Return whether an object is of the reference's kind, and how many points are certain."""
     confidence, count = alike.confidence, int(certain.sum())
+    mirrored = 0.0 if alike.signs is None else alike.signs.mirrored
     if confidence < DEFAULTS.min_confidence:
         message = (
             f'no object of its kind is seen: confidence {confidence:.2f}, '
             f'{DEFAULTS.min_confidence:.2f} is needed'
+        )
+    elif mirrored > DEFAULTS.most_mirrored:
+        message = (
+            'an object of its kind may be seen, but mirrored or from its other side: set the '
+            'mirrored picture as another reference'
         )
     elif count < DEFAULTS.min_certain and not is_labelled(alike):
         message = (

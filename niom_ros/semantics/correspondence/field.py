@@ -63,6 +63,7 @@ class PartReference:
     filters: tuple[Filter, ...]
     cells: tuple[Tensor, ...]  # descriptors, of each network
     shown: Tensor  # rows x columns: which cells show the object
+    mirrored: tuple[Tensor, ...]  # the same for the mirrored picture
     glance: tuple[Tensor, ...]  # of the coarse network, for a smaller image
     impressions: tuple[Impression, ...]  # of each network
 
@@ -84,6 +85,7 @@ class PartField:
     likelihood: Tensor  # rows x columns of the reference x rows x columns of the region
     shown: Tensor  # rows x columns: which cells of the reference show the object
     certainty: float  # mean over these, of the share of likelihood near their place
+    mirrored: float  # the same for the mirrored reference
 
     def likelihood_of(self, points: np.ndarray) -> Tensor:
         """Return how likely each cell of the region is for points of the reference: N maps."""
@@ -131,6 +133,7 @@ class KindSigns:
     similarity: float  # of their parts
     certainty: float  # which part corresponds to which
     label: float = 0.0  # how surely a detector sees an object of the same label there
+    mirrored: float = 0.0  # how much more certain parts would be if one of both were mirrored
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +153,13 @@ def prepare_parts(
     Where `marked` (height x width) is not 0, a user says that the object is.
     """
     cells = cells_of(features.both, image, area)
+    flipped, there = mirrored(image, area)
     return PartReference(
         area,
         filters_of(features.coarse, image, area),
         cells=cells,
         shown=object_cells(cells, image, area, marked),
+        mirrored=cells_of(features.both, flipped, there),
         glance=cells_of((features.coarse,), image, area, DEFAULTS.glance_side),
         impressions=tuple(each.impression(image, area) for each in features.both),
     )
@@ -187,8 +192,16 @@ def find_parts(
             similarity=best.score,
             certainty=field.certainty,
             label=label_at(best.area, offers),
+            mirrored=field.mirrored - field.certainty,
         ),
     )
+
+
+def mirrored(image: np.ndarray, area: Area) -> tuple[np.ndarray, Area]:
+    """Return an image with left and right swapped, and where an area of it is then."""
+    last = image.shape[1] - 1
+    flipped = np.ascontiguousarray(image[:, ::-1])
+    return flipped, Area(last - area.right, area.top, last - area.left, area.bottom)
 
 
 def label_at(area: Area, offers: Sequence[Offer]) -> float:
@@ -210,9 +223,16 @@ def parts_in(
     features: PartFeatures, reference: PartReference, image: np.ndarray, area: Area
 ) -> PartField:
     """Find the parts of a reference in an area of an RGB image."""
-    likelihood = likelihood_between(reference.cells, cells_of(features.both, image, area))
-    certainty = mean_certainty(likelihood, reference.shown)
-    return PartField(reference.area, area, likelihood, reference.shown, certainty)
+    there, shown = cells_of(features.both, image, area), reference.shown
+    likelihood = likelihood_between(reference.cells, there)
+    return PartField(
+        reference.area,
+        area,
+        likelihood,
+        shown,
+        certainty=mean_certainty(likelihood, shown),
+        mirrored=mean_certainty(likelihood_between(reference.mirrored, there), shown.flip(1)),
+    )
 
 
 def likelihood_between(here: Sequence[Tensor], there: Sequence[Tensor]) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+import math
 from pathlib import Path
 import random
 
@@ -17,6 +18,7 @@ from niom_ros.benchmarks.evaluation.benchmark import (
 )
 from niom_ros.benchmarks.evaluation.method_runner import MethodRunner, Picture
 from niom_ros.benchmarks.evaluation.methods import Method
+from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.pictures import draw_answer
 from niom_ros.core.errors import UserError
 from niom_ros.images.decoding import read_image
@@ -26,6 +28,7 @@ from niom_ros.semantics.heat_maps import Area, overlap
 
 PACS = 'drawing/pacs'
 KINDS = ('dog', 'elephant', 'giraffe', 'guitar', 'horse', 'house', 'person')
+OTHER_KINDS = 'other kinds'
 JUDGE = 'yolov7-seg'
 
 SHARES = ('on_object', 'chance_on_object', 'blind_on_object', 'agreeing_on_object', 'overlap')
@@ -35,7 +38,8 @@ SHARES = ('on_object', 'chance_on_object', 'blind_on_object', 'agreeing_on_objec
 class KindsParameters:
     """Which photos are tried, and when matches count as on the object."""
 
-    photos: int = 3  # for each sketch
+    photos: int = 3  # for each sketch,
+    other_photos: int = 2  # and of other kinds
     min_share: float = 0.5  # a larger share of the matches must be on the object
     min_overlap: float = 0.5  # intersection over union of the object's box and that of the matches
     max_chance: float = 0.05  # how often the same points may score as well when shifted elsewhere
@@ -47,10 +51,15 @@ DEFAULTS = KindsParameters()
 
 @dataclass(frozen=True)
 class KindCase(Case):
-    """A sketch, and a photo of another object of its kind."""
+    """A sketch, and a photo of another object of its kind, or of another kind."""
 
     sketch: Path
     photo: Path
+
+    @property
+    def kind(self) -> str:
+        """Return what the sketch shows, which is its label."""
+        return self.sketch.parent.name
 
 
 class KindsBenchmark(Benchmark):
@@ -62,6 +71,9 @@ class KindsBenchmark(Benchmark):
     kind, and kinds that it does not know, are not measured. All matches count, inliers or not:
     no homography relates two objects that are only similar. For drawings that are fitted to
     edges, the matches are points of all strokes.
+
+    In photos of other kinds, nothing must be found; those in which the detector sees the kind
+    after all are left out.
     """
 
     name = 'kinds'
@@ -81,22 +93,29 @@ class KindsBenchmark(Benchmark):
         return self.judge
 
     def find_cases(self) -> Iterator[KindCase]:
-        """Return each sketch with some photos of its kind, none of which it was drawn from."""
-        for kind in KINDS:
-            photos = sorted((self.data / PACS / 'photo' / kind).glob('*.jpg'))
+        """Return each sketch with photos of its kind and of others, but not its own photo."""
+        photos_of = {
+            kind: sorted((self.data / PACS / 'photo' / kind).glob('*.jpg')) for kind in KINDS
+        }
+        for kind, photos in photos_of.items():
+            strange = [photo for other in KINDS if other != kind for photo in photos_of[other]]
             for sketch in sorted((self.data / PACS / 'sketch' / kind).glob('*.png')):
                 others = [photo for photo in photos if photo.stem != drawn_from(sketch)]
                 chance = random.Random(f'{self.seed} {kind}/{sketch.stem}')
-                for photo in chance.sample(others, min(DEFAULTS.photos, len(others))):
-                    name = f'{kind}/{sketch.stem}-{photo.stem}'
-                    yield KindCase(
-                        name=name,
-                        pair=name,
-                        unit=f'{kind}/{drawn_from(sketch)}',
-                        group=kind,
-                        sketch=sketch,
-                        photo=photo,
-                    )
+                for group, choice, count in (
+                    (kind, others, DEFAULTS.photos),
+                    (OTHER_KINDS, strange, DEFAULTS.other_photos),
+                ):
+                    for photo in chance.sample(choice, min(count, len(choice))):
+                        name = f'{kind}/{sketch.stem}-{photo_name(photo, kind)}'
+                        yield KindCase(
+                            name=name,
+                            pair=name,
+                            unit=f'{kind}/{drawn_from(sketch)}',
+                            group=group,
+                            sketch=sketch,
+                            photo=photo,
+                        )
 
     def usable(self, method: Method) -> None:
         """Refuse to measure without a detector that says where objects are."""
@@ -119,6 +138,8 @@ class KindsBenchmark(Benchmark):
             'agreeing': int(answer.evidence.inliers.sum()),
         }
         areas = self.areas(case, method, runner)
+        if case.group == OTHER_KINDS:
+            return record | {'shows_kind': bool(areas)}
         size = photo.pixels.shape[1], photo.pixels.shape[0]
         if not areas:
             return record
@@ -146,6 +167,8 @@ class KindsBenchmark(Benchmark):
         object that fills the photo is hard to miss. Points on the tail of a dog are on the dog,
         but only points that span all of it fit it.
         """
+        strange = [record for record in of_group(records, OTHER_KINDS) if not record['shows_kind']]
+        records = [record for record in records if record['group'] != OTHER_KINDS]
         known = measured(records)
         metrics = {
             'mostly_on_object': share(mostly_on_object(record) for record in known),
@@ -163,6 +186,10 @@ class KindsBenchmark(Benchmark):
         called = [record for record in known if is_alike(record)]
         metrics['called_alike'] = share(is_alike(record) for record in records)
         metrics['called_alike_on_object'] = share(mostly_on_object(record) for record in called)
+        claimed = sum(record['accepted'] or is_alike(record) for record in strange)
+        metrics['other_kinds'] = float(len(strange))
+        metrics['falsely_called_alike'] = claimed / len(strange) if strange else math.nan
+        metrics['falsely_called_alike_upper'] = upper_bound(claimed, len(strange))
         metrics['not_measured'] = float(len(records) - len(known))
         for kind in KINDS:
             of_kind = of_group(records, kind)
@@ -197,7 +224,7 @@ class KindsBenchmark(Benchmark):
         else:
             seen = runner.analysis(method, photo).scene.objects
         height, width = photo.pixels.shape[:2]
-        return [o.area.within(width, height) for o in seen if o.label == case.group]
+        return [o.area.within(width, height) for o in seen if o.label == case.kind]
 
 
 def drawn_from(sketch: Path) -> str:
@@ -205,9 +232,15 @@ def drawn_from(sketch: Path) -> str:
     return sketch.stem.rpartition('-')[0] or sketch.stem
 
 
+def photo_name(photo: Path, kind: str) -> str:
+    """Return the name of a photo, with its own kind if that is another one."""
+    own = photo.parent.name
+    return photo.stem if own == kind else f'{own}-{photo.stem}'
+
+
 def pictures(case: KindCase) -> tuple[Picture, Picture]:
     """Read the sketch and the photo."""
-    sketch = Picture(str(case.sketch), read_image(case.sketch), label=case.group)
+    sketch = Picture(str(case.sketch), read_image(case.sketch), label=case.kind)
     return sketch, Picture(str(case.photo), read_image(case.photo))
 
 

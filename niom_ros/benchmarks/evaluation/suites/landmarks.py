@@ -44,7 +44,7 @@ MMPOSE = 'keypoints/mmpose'
 
 MARGIN = 0.2  # around an object, of its longer side: what a user would crop
 TOLERANCES = {'05': 0.05, '10': 0.10}  # of the longer side of the object in the image
-VISIBLE = 2  # in COCO's format; 1: marked, but hidden
+VISIBLE = 2  # in COCO's format; 1: marked, but hidden, or in sets of faces, just marked
 # What the names of shares begin with: by matches, within the true area, and three baselines.
 KINDS = ('', 'local_', 'known_area_', 'chance_', 'centre_', 'box_')
 
@@ -484,16 +484,24 @@ def read_willow(file: Path) -> Iterator[Instance]:
 
 
 def read_coco(file: Path) -> Iterator[Instance]:
-    """Read the JSON of COCO; points of the same name correspond, in any animal."""
+    """Read the JSON of COCO; points of the same name correspond, in any animal.
+
+    Points without names are numbered. Sets that do not say what is hidden have no visible points:
+    all that are marked count.
+    """
     content = json.loads(file.read_text(encoding='utf-8'))
     files = {image['id']: file.parent / image['file_name'] for image in content['images']}
-    names = {kind['id']: kind['keypoints'] for kind in content['categories']}
-    for one in content['annotations']:
-        places = np.reshape(one['keypoints'], (-1, 3)).tolist()
+    names = {kind['id']: kind.get('keypoints') for kind in content['categories']}
+    marked = [
+        (one, np.reshape(one['keypoints'], (-1, 3)).tolist()) for one in content['annotations']
+    ]
+    said = max((point[2] for _, places in marked for point in places), default=VISIBLE)
+    for one, places in marked:
+        called = names[one['category_id']] or [str(number) for number in range(len(places))]
         points = tuple(
             Landmark(name, x, y)
-            for name, (x, y, visibility) in zip(names[one['category_id']], places, strict=True)
-            if visibility == VISIBLE
+            for name, (x, y, visibility) in zip(called, places, strict=True)
+            if 0 < visibility == said
         )
         left, top, width, height = map(float, one['bbox'])
         yield Instance(files[one['image_id']], (left, top, width, height), points)
