@@ -42,7 +42,7 @@ def claim_of(shift):
     return Claim(verdict, matches, truth, (200, 100), (640, 480))
 
 
-def record_of(place, value, count=10):
+def record_of(place, value, count=2):
     return {
         'group': 'photos',
         'unit': place,
@@ -68,18 +68,24 @@ def test_errors_in_units_of_deviations_by_hand():
 
 def test_the_summary_says_how_far_it_is_from_one():
     names = [f'picture {number}' for number in range(40)]
-    known = next(name for name in names if in_first_half(name))
-    unseen = next(name for name in names if not in_first_half(name))
+    known = [name for name in names if in_first_half(name)][:5]
+    unseen = [name for name in names if not in_first_half(name)][:5]
     benchmark = UncertaintyBenchmark(Path(), 0)
-    metrics = benchmark.summarise([record_of(known, 1.0), record_of(unseen, 0.25)])
+    records = [record_of(name, 1.0) for name in known] + [record_of(n, 0.25) for n in unseen]
+    metrics = benchmark.summarise(records)
     assert metrics['squared_photos_corners_far'] == pytest.approx(0.625)
     assert metrics['squared_photos_corners_far_held_out'] == pytest.approx(0.25)
     assert metrics['worst_factor'] == pytest.approx(4)
     assert metrics['answers'] == 20
     # The median of the squared length of a normal vector is 1.39, so half of that per direction.
     assert metrics['median_photos_corners_far'] == pytest.approx(0.625 / 0.693, abs=0.01)
-    few = benchmark.summarise([record_of(unseen, 0.25, count=9)])
-    assert np.isnan(few['squared_photos_corners_far_held_out'])
+    # Nine answers are not enough, nor are many about four pictures.
+    few = [
+        record_of(name, 0.25, count) for name, count in zip(unseen, (1, 2, 2, 2, 2), strict=True)
+    ]
+    for too_few in (few, [record_of(name, 0.25, 9) for name in unseen[:4]]):
+        metrics = benchmark.summarise(too_few)
+        assert np.isnan(metrics['squared_photos_corners_far_held_out'])
 
 
 def test_a_film_is_measured(tmp_path, monkeypatch):

@@ -61,7 +61,9 @@ class UncertaintyParameters:
     samples: int = 4  # frames of a film that are measured
     path_seconds: float = 60.0  # of the virtual camera's path, on which a film begins at random
     closeness: tuple[float, float] = (0.9, 2.2)  # of the camera: of a near picture, a part shows
-    enough: int = 10  # answers; with fewer, a mean says little
+    # With fewer answers, or if they are about fewer pictures, a mean says little.
+    fewest_answers: int = 10
+    fewest_pictures: int = 5
 
 
 PARAMETERS = UncertaintyParameters()
@@ -246,7 +248,7 @@ class UncertaintyBenchmark(Benchmark):
                 singles = values_of(of_all, 'singles', key)
                 usual = float(chi2.median(FREEDOMS[kind])) / FREEDOMS[kind]
                 metrics[f'median_{name}'] = (
-                    float(np.median(singles)) / usual if enough(singles) else math.nan
+                    float(np.median(singles)) / usual if enough(of_all, key) else math.nan
                 )
         held_out = [
             value
@@ -262,7 +264,7 @@ class UncertaintyBenchmark(Benchmark):
 
     def _mean(self, records: Sequence[Record], key: str) -> float:
         values = values_of(records, 'means', key)
-        return float(np.mean(values)) if enough(values) else math.nan
+        return float(np.mean(values)) if enough(records, key) else math.nan
 
     def quality(self, record: Record) -> float:
         """Rank errors worst that are largest in units of what was stated."""
@@ -279,9 +281,11 @@ class UncertaintyBenchmark(Benchmark):
         return draw_answer(method, runner, reference, image, view.picture_to_image)
 
 
-def enough(values: Sequence[float]) -> bool:
+def enough(records: Sequence[Record], key: str) -> bool:
     """Return whether there are enough answers for a mean that says something."""
-    return len(values) >= PARAMETERS.enough
+    pictures = {record['unit'] for record in records if record['means'].get(key)}
+    answers = sum(len(record['means'].get(key, ())) for record in records)
+    return answers >= PARAMETERS.fewest_answers and len(pictures) >= PARAMETERS.fewest_pictures
 
 
 def values_of(records: Sequence[Record], what: str, key: str) -> list[float]:
