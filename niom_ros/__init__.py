@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         StreamOptions,
         Weighting,
     )
+    from niom_ros.core.uncertainty import ViewUncertainty
     from niom_ros.images.decoding import read_image
     from niom_ros.matching.alike_object import AlikeObject, GuidePoints, Warp
     from niom_ros.matching.correspondences import Correspondences
@@ -73,6 +74,7 @@ _HOMES = {
     'StreamOptions': 'niom_ros.core.settings',
     'UserError': 'niom_ros.core.errors',
     'Verdict': 'niom_ros.matching.geometry',
+    'ViewUncertainty': 'niom_ros.core.uncertainty',
     'Warp': 'niom_ros.matching.alike_object',
     'Weighting': 'niom_ros.core.settings',
     'read_image': 'niom_ros.images.decoding',
@@ -104,6 +106,7 @@ __all__ = [
     'StreamOptions',
     'UserError',
     'Verdict',
+    'ViewUncertainty',
     'Warp',
     'Weighting',
     'read_image',

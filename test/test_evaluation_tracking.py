@@ -431,8 +431,8 @@ def test_the_chart_shows_when_it_was_tracked_and_how_far_off():
 def test_without_data_there_are_the_films_of_the_virtual_camera(tmp_path):
     benchmark = TrackingBenchmark(tmp_path, 0)
     cases = benchmark.cases()
-    assert {case.group for case in cases} == {'camera', 'occlusion', 'cut'}
-    assert len({case.name for case in cases}) == len(cases) == 4 * len(tracking.PHOTOS)
+    assert {case.group for case in cases} == {'camera', 'occlusion', 'cut', 'relief'}
+    assert len({case.name for case in cases}) == len(cases) == 5 * len(tracking.PHOTOS)
     assert benchmark.missing() == ['video/box', 'video/kitchen7scenes']
 
 

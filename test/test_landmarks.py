@@ -9,8 +9,9 @@ from niom_ros.core.homographies import homography_jacobian, warp_points
 from niom_ros.core.settings import Limits, SettingsError
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import locate, Status, Verdict
+from niom_ros.matching.offset_field import corrected, OffsetField
 from niom_ros.matching.reference import Landmark
-from niom_ros.stream.landmarks import corrected, OffsetField, place_landmarks, PlacedLandmark
+from niom_ros.stream.landmarks import place_landmarks, PlacedLandmark
 
 REFERENCE = Box(0, 0, 400, 300)
 IMAGE = Box(0, 0, 640, 480)
@@ -112,7 +113,7 @@ def test_nothing_is_placed_unless_the_reference_was_found(mode):
 
 def test_an_unknown_mode_is_refused():
     verdict = found(SHIFT, np.ones(150, bool))
-    with pytest.raises(SettingsError, match="'nearby': use one of global, local"):
+    with pytest.raises(SettingsError, match="'nearby': use one of auto, global, local"):
         place_landmarks((), matched(SHIFT), verdict, 640, 480, 'nearby', 4.0)
 
 
@@ -145,7 +146,7 @@ def test_with_too_few_inliers_nothing_is_certain(mode):
     (placed,) = place_landmarks(
         (Landmark('hole', 20, 30),), matched(SHIFT), verdict, 640, 480, mode, 4.0
     )
-    assert placed == PlacedLandmark('hole', 120.0, 80.0, np.inf, 0.0, True)
+    assert placed == PlacedLandmark('hole', 120.0, 80.0, np.inf, 0.0, True, False)
 
 
 @pytest.mark.parametrize('count', [4, 6, 8, 20])

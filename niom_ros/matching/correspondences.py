@@ -24,6 +24,18 @@ class Correspondences:
         moved = self.image_points + np.array([right, down], np.float32)
         return replace(self, image_points=moved)
 
+    def only(self, chosen: np.ndarray) -> 'Correspondences':
+        """Return some of the correspondences, chosen by booleans."""
+        weights = self.reference_weights, self.image_weights
+        of_reference, of_image = (None if side is None else side[chosen] for side in weights)
+        return Correspondences(
+            self.reference_points[chosen],
+            self.image_points[chosen],
+            self.scores[chosen],
+            of_reference,
+            of_image,
+        )
+
     @classmethod
     def none(cls) -> 'Correspondences':
         """Return an empty set."""

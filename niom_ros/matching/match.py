@@ -120,8 +120,12 @@ class Match:
     @property
     def checks(self) -> dict[str, float]:
         """Return the numbers behind the answer, by name."""
-        signs = self.alike.signs if self.alike else None
-        return as_dict(self.verdict.checks) | (asdict(signs) if signs else {})
+        signs, uncertainty = self.alike.signs if self.alike else None, self.verdict.uncertainty
+        return (
+            as_dict(self.verdict.checks)
+            | (uncertainty.as_checks() if uncertainty else {})
+            | (asdict(signs) if signs else {})
+        )
 
     @property
     def strategy(self) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from niom_ros.core.settings import LandmarkMode
 from niom_ros.matching.alike_object import AlikeObject
-from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Status, uncertainty_of
 from niom_ros.matching.match import Match
 from niom_ros.semantics.scene import Scene
 from niom_ros.stream.answers import Answer
+from niom_ros.stream.landmarks import resolved
 from niom_ros.stream.pose import Pose
 
 Build = Callable[..., Any]  # build('niom_ros/Homography', status=1, ...)
@@ -34,7 +36,7 @@ class FrameInfo:
     height: int
     method: str
     detector: str
-    landmark_mode: str
+    landmark_mode: LandmarkMode
     latency: float = 0.0  # seconds from its stamp to now
     received: int = 0  # frames since the node became active
     dropped: int = 0
@@ -56,6 +58,8 @@ def homography_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
         fields['matched_stamp'] = answer.matched_tag if answer.tracked else stamp_of(frame.header)
     if verdict.reference_to_image is not None:
         fields['matrix'] = verdict.reference_to_image.ravel()
+        uncertainty = uncertainty_of(verdict, answer.match.correspondences)
+        fields['corner_deviation'] = floats(uncertainty.at_corners)
     if answer.reference is not None:
         width, height = answer.reference.given.size
         fields |= reference_fields(answer)
@@ -173,13 +177,16 @@ def landmarks_message(build: Build, answer: Answer, frame: FrameInfo) -> Any:
         'niom_ros/LandmarkArray',
         header=frame.header,
         status=int(answer.match.verdict.status),
-        mode=SEMANTIC if answer.status is Status.ALIKE else MODE_NUMBERS[frame.landmark_mode],
+        mode=SEMANTIC
+        if answer.status is Status.ALIKE
+        else MODE_NUMBERS[resolved(frame.landmark_mode, answer.match.verdict)],
         names=[place.name for place in places],
         x=floats([place.x for place in places]),
         y=floats([place.y for place in places]),
         deviation=floats([place.deviation for place in places]),
         confidence=floats([place.confidence for place in places]),
         inside=np.array([place.inside for place in places], bool),
+        supported=np.array([place.supported for place in places], bool),
         **reference_fields(answer),
     )
 

@@ -41,37 +41,31 @@ class VirtualScene:
     noise: float = 6.0  # standard deviation of each pixel, in grey values
     light_change: float = 0.35  # the light swings between 1 - this and 1 + this
     seed: int = 0
+    closeness: float = 1.0  # how many times closer the camera is than usual
 
     def view(self, seconds: float, frame: int) -> View:
         """Return what the camera sees at a time; the frame number varies the noise."""
         picture_to_image = self.picture_to_image(seconds)
-        size = self.width, self.height
-        ground = cv2.warpPerspective(
-            self.surroundings,
-            picture_to_image @ self._ground_to_picture(),
-            size,
-            borderMode=cv2.BORDER_REFLECT_101,
-        )
-        # Drawn onto the ground: pixels outside the picture stay as they are.
-        scene = cv2.warpPerspective(
-            self.picture, picture_to_image, size, dst=ground, borderMode=cv2.BORDER_TRANSPARENT
-        )
+        scene = self._composed(self._ground(picture_to_image), self.picture, picture_to_image)
         return View(self._as_photographed(scene, seconds, frame), picture_to_image)
 
     def picture_to_image(self, seconds: float) -> np.ndarray:
         """Return the true homography at a time, from pixels of the picture to the camera's."""
         rotation, shift = self.pose(seconds)
-        picture_height, picture_width = self.picture.shape[:2]
-        pixels_to_plane = np.array(
+        plane_to_camera = np.column_stack([rotation[:, 0], rotation[:, 1], shift])
+        homography = self.camera_matrix() @ plane_to_camera @ self.pixels_to_plane()
+        return homography / homography[2, 2]
+
+    def pixels_to_plane(self) -> np.ndarray:
+        """Return the transform from pixels of the picture to its plane, in picture widths."""
+        height, width = self.picture.shape[:2]
+        return np.array(
             [
-                [1 / picture_width, 0, -(picture_width - 1) / 2 / picture_width],
-                [0, 1 / picture_width, -(picture_height - 1) / 2 / picture_width],
+                [1 / width, 0, -(width - 1) / 2 / width],
+                [0, 1 / width, -(height - 1) / 2 / width],
                 [0, 0, 1],
             ]
         )
-        plane_to_camera = np.column_stack([rotation[:, 0], rotation[:, 1], shift])
-        homography = self.camera_matrix() @ plane_to_camera @ pixels_to_plane
-        return homography / homography[2, 2]
 
     def pose(self, seconds: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the true rotation and position of the picture's centre, in picture widths.
@@ -86,7 +80,11 @@ class VirtualScene:
         tilt_axis = np.array([math.cos(azimuth), math.sin(azimuth), 0.0])
         rotation = cv2.Rodrigues(tilt * tilt_axis)[0] @ cv2.Rodrigues(np.array([0, 0, roll]))[0]
         shift = np.array(
-            [0.10 * math.sin(0.8 * seconds), 0.08 * math.cos(0.7 * seconds), distance]
+            [
+                0.10 * math.sin(0.8 * seconds),
+                0.08 * math.cos(0.7 * seconds),
+                distance / self.closeness,
+            ]
         )
         return rotation, shift
 
@@ -99,6 +97,27 @@ class VirtualScene:
                 [0, focal, (self.height - 1) / 2],
                 [0, 0, 1],
             ]
+        )
+
+    def _ground(self, picture_to_image: np.ndarray) -> np.ndarray:
+        """Return the surroundings as the camera sees them."""
+        return cv2.warpPerspective(
+            self.surroundings,
+            picture_to_image @ self._ground_to_picture(),
+            (self.width, self.height),
+            borderMode=cv2.BORDER_REFLECT_101,
+        )
+
+    def _composed(
+        self, behind: np.ndarray, picture: np.ndarray, picture_to_image: np.ndarray
+    ) -> np.ndarray:
+        """Draw a picture onto an image: pixels outside the picture stay as they are."""
+        return cv2.warpPerspective(
+            picture,
+            picture_to_image,
+            (self.width, self.height),
+            dst=behind,
+            borderMode=cv2.BORDER_TRANSPARENT,
         )
 
     def _ground_to_picture(self) -> np.ndarray:

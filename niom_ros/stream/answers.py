@@ -11,7 +11,7 @@ import numpy as np
 
 from niom_ros.core.boxes import Box
 from niom_ros.core.settings import StreamOptions
-from niom_ros.matching.geometry import Status
+from niom_ros.matching.geometry import Status, uncertainty_of
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match
 from niom_ros.matching.matcher import Matcher
@@ -222,11 +222,14 @@ def pose_of(known: KnownReference, match: Match, camera: CameraModel) -> tuple[P
     if not known.given.physical_width:
         return None, f"the physical_width of '{known.id}' is not known"
     agreeing = match.verdict.inliers
+    if not agreeing.any():
+        return None, 'no points agree'
     pose = find_pose(
         match.correspondences.reference_points[agreeing],
         match.correspondences.image_points[agreeing],
         known.given.size,
         known.given.physical_width,
         camera,
+        uncertainty_of(match.verdict, match.correspondences),
     )
     return pose, '' if pose is not None else 'no pose explains the agreeing points'

@@ -6,7 +6,8 @@ import math
 import cv2
 import numpy as np
 
-from niom_ros.core.homographies import match_variance, SHARED_ERROR
+from niom_ros.core.homographies import SHARED_ERROR
+from niom_ros.core.uncertainty import PARAMETERS, ViewUncertainty
 from niom_ros.stream.camera import CameraModel
 
 
@@ -60,6 +61,9 @@ class Sight:
     plane_points: np.ndarray  # N x 3, from the centre of the picture, in widths of it
     rays: np.ndarray  # N x 2
     pixels_per_ray: np.ndarray  # N x 2 x 2
+    # How the pixels move with the parameters of the view, and the covariance of these
+    slopes: np.ndarray  # 2 N x 8
+    covariance: np.ndarray  # 8 x 8
 
     def residuals(self, placement: Placement) -> np.ndarray:
         """Return the reprojection errors of a placement, in pixels: N x 2.
@@ -98,16 +102,19 @@ def find_pose(
     reference_size: tuple[int, int],
     physical_width: float,
     camera: CameraModel,
+    uncertainty: ViewUncertainty,
     parameters: PoseParameters = DEFAULTS,
 ) -> Pose | None:
     """Return where the reference is, or None if its points do not determine that.
 
-    The points are N x 2 pixels that correspond, such as the inliers of a homography;
-    `physical_width` is that of the whole picture in metres.
+    The points are N x 2 pixels that correspond, such as the inliers of a homography, whose
+    uncertainty becomes that of the pose; `physical_width` is that of the whole picture in metres.
     """
     if not physical_width > 0:
         raise ValueError(f'the physical width must be positive, not {physical_width}')
-    sight = sight_of(reference_points, image_points, reference_size, camera, parameters)
+    sight = sight_of(
+        reference_points, image_points, reference_size, camera, uncertainty, parameters
+    )
     if sight is None:
         return None
     found = distinct([refined(sight, start) for start in starts(sight) if sight.sees_front(start)])
@@ -139,6 +146,7 @@ def sight_of(
     image_points: np.ndarray,
     reference_size: tuple[int, int],
     camera: CameraModel,
+    uncertainty: ViewUncertainty,
     parameters: PoseParameters = DEFAULTS,
 ) -> Sight | None:
     """Return what the camera sees of the picture, or None if it is too little for a pose."""
@@ -151,7 +159,13 @@ def sight_of(
     pixels_per_ray = camera.slopes(rays)
     # At the edge of what the camera can see there is no slope.
     seen = np.isfinite(pixels_per_ray).all(axis=(1, 2))
-    sight = Sight(plane_points[seen], rays[seen], pixels_per_ray[seen])
+    sight = Sight(
+        plane_points=plane_points[seen],
+        rays=rays[seen],
+        pixels_per_ray=pixels_per_ray[seen],
+        slopes=uncertainty.slopes(reference_points[seen]).reshape(-1, PARAMETERS),
+        covariance=uncertainty.covariance,
+    )
     flatness = parameters.max_flatness
     if seen.sum() < parameters.min_points or any(
         on_a_line(points, flatness) for points in (sight.plane_points, sight.rays)
@@ -267,12 +281,15 @@ def error_of(sight: Sight, placement: Placement) -> float:
 
 
 def covariance_of(sight: Sight, placement: Placement) -> np.ndarray:
-    """Return the covariance of a placement (6 x 6), from its residuals."""
-    jacobian, residuals = sight.jacobian(placement), sight.residuals(placement)
-    variance = match_variance(residuals, 6)
-    # No rotation is off by more than half a turn, even if the points do not constrain it.
-    limit = np.diag([0, 0, 0, 1, 1, 1]) / math.pi**2
-    covariance = np.linalg.inv(jacobian.T @ jacobian / variance + limit)
+    """Return the covariance of a placement (6 x 6), from that of the view."""
+    # How the placement changes with the parameters of the view
+    changes = np.linalg.lstsq(sight.jacobian(placement), sight.slopes, rcond=None)[0]
+    covariance = changes @ sight.covariance @ changes.T
+    # No rotation is off by more than half a turn, even if the points do not constrain it. This is
+    # the inverse of the sum of both inverses, without inverting what may be singular.
+    limit = np.diag([0, 0, 0, 1, 1, 1]) / math.pi
+    within = np.linalg.inv(np.eye(6) + limit @ covariance @ limit)
+    covariance = covariance - covariance @ limit @ within @ limit @ covariance
     return (covariance + covariance.T) / 2
 
 

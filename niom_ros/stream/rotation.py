@@ -52,10 +52,13 @@ class Rotation:
         if homography is not None:
             homography = back @ homography
             homography = homography / homography[2, 2]
+        uncertainty = verdict.uncertainty
+        if uncertainty is not None and homography is not None:
+            uncertainty = uncertainty.seen_as(homography)
         return replace(
             match,
             correspondences=replace(correspondences, image_points=points),
-            verdict=replace(verdict, reference_to_image=homography),
+            verdict=replace(verdict, reference_to_image=homography, uncertainty=uncertainty),
             scene=self._turned(match.scene),
             alike=None if match.alike is None else moved(match.alike, back),
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from niom_ros.core.homographies import warp_points
+from niom_ros.core.homographies import jacobians_at, warp_points
 from niom_ros.tracking.appearance import normalised
 from niom_ros.tracking.frames import GreyFrame
 
@@ -35,6 +35,7 @@ class Aligned:
     """Where patches are in another frame, and how well they match there."""
 
     points: np.ndarray  # N x 2, in pixels of the other frame
+    shifts: np.ndarray  # N x 2, from where the guess put them, in pixels of their own frame
     correlations: np.ndarray  # N, -1 to 1: normalised cross-correlation
     inside: np.ndarray  # N booleans: which ones are in view
 
@@ -66,15 +67,24 @@ class Patches:
             for level in range(parameters.coarsest_level + 1)
         ]
 
-    def align(self, frame: GreyFrame, guess: np.ndarray, first_level: int = 0) -> Aligned:
-        """Find the patches in a frame, starting where a homography from their frame puts them."""
+    def align(
+        self,
+        frame: GreyFrame,
+        guess: np.ndarray,
+        first_level: int = 0,
+        shifts: np.ndarray | None = None,
+    ) -> Aligned:
+        """Find the patches in a frame, starting where a homography from their frame puts them.
+
+        Those that are not on its plane start shifted, as they were found in the last frame.
+        """
         jacobians = jacobians_at(guess, self.centres)
         scale = np.median(np.sqrt(np.abs(np.linalg.det(jacobians))))
         # Seen from closer, the finest level shows more detail than the patches have.
         finer = int(
             np.clip(np.rint(np.log2(max(scale, EPSILON))), 0, len(frame.levels) - 1 - first_level)
         )
-        offsets = np.zeros_like(self.centres)
+        offsets = np.zeros_like(self.centres) if shifts is None else shifts.copy()
         for level in range(first_level, -1, -1):
             known, max_step = self._templates[level], self._parameters.max_step * 2**level
             grids = patch_grids(jacobians, level, level + finer, self._parameters.radius)
@@ -87,7 +97,7 @@ class Patches:
         points = warp_points(guess, self.centres + offsets)
         width, height = frame.size
         inside = np.all((points >= 0) & (points <= (width - 1, height - 1)), axis=1)
-        return Aligned(points, correlations, inside)
+        return Aligned(points, offsets, correlations, inside)
 
 
 def template(
@@ -138,11 +148,3 @@ def sample(
     picture = frame.levels[frame_level]
     values = cv2.remap(picture, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return values.astype(np.float32)
-
-
-def jacobians_at(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return the 2 x 2 Jacobians of a homography at N points: N x 2 x 2."""
-    warped = warp_points(homography, points)
-    depths = points @ homography[2, :2] + homography[2, 2]
-    turned = homography[:2, :2] - warped[:, :, None] * homography[2, :2]
-    return np.asarray(turned / depths[:, None, None])

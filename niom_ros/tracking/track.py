@@ -8,8 +8,9 @@ import cv2
 import numpy as np
 
 from niom_ros.core.boxes import Box
-from niom_ros.core.homographies import warp_points
+from niom_ros.core.homographies import jacobians_at, warp_points
 from niom_ros.core.settings import Limits
+from niom_ros.core.uncertainty import SUBPIXEL, ViewUncertainty
 from niom_ros.matching.alike_object import AlikeObject
 from niom_ros.matching.checks import Checks
 from niom_ros.matching.correspondences import Correspondences
@@ -19,9 +20,15 @@ from niom_ros.matching.geometry import (
     in_front,
     measure,
     relative_corner_error,
+    remark_on,
     Status,
+    TOO_UNCERTAIN,
+    uncertainty_of,
     Verdict,
+    visible_deviation,
 )
+from niom_ros.matching.offset_field import flatness_of, flattened, offset_field
+from niom_ros.matching.planes import is_flat
 from niom_ros.tracking.appearance import Appearance, AppearanceParameters
 from niom_ros.tracking.corners import (
     choose_corners,
@@ -31,7 +38,7 @@ from niom_ros.tracking.corners import (
     motion_between,
 )
 from niom_ros.tracking.frames import FrameParameters, grey_frame, GreyFrame
-from niom_ros.tracking.patches import jacobians_at, Patches, PatchParameters
+from niom_ros.tracking.patches import Patches, PatchParameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +52,7 @@ class TrackingParameters:
     reprojection_error: float = 1.5  # pixels of the grey frame within which a patch agrees
     max_distortion: float = 0.25  # of the corners against each other, relative to the outline
     frame_time: float = 0.1  # seconds for which max_distortion holds; it grows with longer gaps
+    max_growth: float = 2.0  # of the deviation of the full match
     max_refits: int = 2  # if only some of the patches were found
     max_search_time: float = 0.5  # seconds after the last good frame, before it takes a full match
     hull_scale: float = 1.15  # of the hull of the match's inliers, in which patches may lie
@@ -94,6 +102,11 @@ class FullMatch:
             raise ValueError('only a full match with status OK can be tracked')
         if not np.isfinite(self.verdict.reference_to_image).all():
             raise ValueError('the homography of a full match must be made of numbers')
+
+    @property
+    def uncertainty(self) -> ViewUncertainty:
+        """Return how certain the view is."""
+        return uncertainty_of(self.verdict, self.correspondences, self.reference_box)
 
     def track(
         self, limits: Limits | None = None, parameters: TrackingParameters = DEFAULTS
@@ -169,7 +182,11 @@ class Keyframe:
     frame: GreyFrame
     reference_to_grey: np.ndarray  # 3 x 3
     patches: Patches
-    reference_points: np.ndarray  # N x 2, of the patches
+    reference_points: np.ndarray  # N x 2, of the patches if all of them were on one plane
+    # Where they really are on the reference, and which ones are not on that plane
+    true_points: np.ndarray
+    beside: np.ndarray  # N booleans
+    uncertainty: ViewUncertainty  # of where the patches are on the reference
     drift: float = 0.0  # pixels of the image, since the full match
 
 
@@ -180,6 +197,9 @@ class Fit:
     reference_to_grey: np.ndarray | None  # 3 x 3; None: they agree on no homography
     agreeing: np.ndarray  # booleans, of the patches in view
     correspondences: Correspondences  # of the patches in view, best correlation first
+    expected: int  # patches in view that are on the plane of the reference
+    patches: np.ndarray  # numbers of the patches in view, in the same order
+    shifts: np.ndarray  # N x 2, of all patches: from where the plane of the reference puts them
 
     @property
     def count(self) -> int:
@@ -188,8 +208,8 @@ class Fit:
 
     @property
     def share(self) -> float:
-        """Return the share of the patches in view that agree."""
-        return self.count / max(1, len(self.agreeing))
+        """Return the share of the patches in view that agree, of those that should."""
+        return self.count / max(1, self.expected)
 
 
 class Track:
@@ -219,10 +239,21 @@ class Track:
         self._confidence = match.verdict.confidence
         self.revision, self.matched_stamp = match.revision, match.stamp
         self.number = match.number
+        # Whether all of it moves like one plane, as far as is known
+        self._flat = is_flat(match.verdict)
+        self._flatness = (
+            math.nan if match.verdict.checks is None else match.verdict.checks.flatness
+        )
         # The last frame in which the reference was found, and the homography to its grey pixels.
         self._frame = grey_frame(match.image, match.stamp, parameters.frames)
         self._reference_to_grey = self._frame.image_to_grey @ reference_to_image
-        self._keyframe = self._keyframe_from(self._frame, self._reference_to_grey, 0.0)
+        self._keyframe = self._keyframe_from(match.verdict, match.correspondences, 0.0)
+        # A track may become less certain than the full match that it began with, up to a limit.
+        begun = visible_deviation(match.uncertainty, Box(0, 0, *self._frame.image_size))
+        self._most_uncertain = max(
+            TOO_UNCERTAIN * limits.reprojection_error, parameters.max_growth * begun
+        )
+        self._shifts: np.ndarray | None = None  # of the patches in the last good frame
         self._appearance = Appearance(
             self._frame, self._reference_to_grey, self.reference_box, parameters.appearance
         )
@@ -325,12 +356,14 @@ class Track:
         """Align the patches with a frame, and fit the homography that most of them agree with."""
         keyframe, parameters = self._keyframe, self._parameters
         keyframe_to_frame = guess @ np.linalg.inv(keyframe.reference_to_grey)
-        aligned = keyframe.patches.align(frame, keyframe_to_frame, level)
+        aligned = keyframe.patches.align(frame, keyframe_to_frame, level, self._shifts)
         in_view = np.nonzero(aligned.inside)[0]
         in_view = in_view[np.argsort(-aligned.correlations[in_view], kind='stable')]
         correlations, points = aligned.correlations[in_view], aligned.points[in_view]
         reference_points = keyframe.reference_points[in_view]
-        agreeing = correlations > parameters.min_correlation
+        # Those on other planes could lead astray.
+        on_plane = ~keyframe.beside[in_view]
+        agreeing = on_plane & (correlations > parameters.min_correlation)
         reference_to_grey, inliers = fit_homography(
             reference_points[agreeing], points[agreeing], parameters.reprojection_error
         )
@@ -340,7 +373,12 @@ class Track:
             warp_points(np.linalg.inv(frame.image_to_grey), points).astype(np.float32),
             correlations.clip(0, 1),
         )
-        return Fit(reference_to_grey, agreeing, correspondences)
+        shifts = np.where(
+            (aligned.correlations > parameters.min_correlation)[:, None], aligned.shifts, 0
+        )
+        return Fit(
+            reference_to_grey, agreeing, correspondences, int(on_plane.sum()), in_view, shifts
+        )
 
     def _judge(self, frame: GreyFrame, fit: Fit) -> Tracked:
         """Decide whether to accept where the patches put the reference."""
@@ -352,7 +390,7 @@ class Track:
             reason = f'{message}, {parameters.min_points} are needed'
             return self._lost(frame, Status.FEW_MATCHES, reason, correspondences)
         min_agreeing = max(parameters.min_agreeing, self._limits.min_inlier_ratio)
-        if fit.count < min_agreeing * len(agreeing):
+        if fit.count < min_agreeing * fit.expected:
             reason = f'{message}, {min_agreeing:.0%} of them are needed'
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
         reference_to_image = np.linalg.inv(frame.image_to_grey) @ reference_to_grey
@@ -367,6 +405,10 @@ class Track:
                 self._counting_area,
                 Box(0, 0, *frame.image_size),
             )
+            error = self._limits.reprojection_error
+            flatness = flatness_of(reference_to_image, *self._on_object(fit), error)
+            # From some sides, what is not flat looks flat.
+            checks = replace(checks, flatness=float(np.fmin(flatness, self._flatness)))
         evidence = Evidence(agreeing, reference_to_image, checks)
         corners = self.reference_box.corners()
         reason = implausibility(evidence, self.reference_box, self._limits) or why_too_sudden(
@@ -388,23 +430,49 @@ class Track:
         if confidence < self._limits.min_confidence:
             reason = f'confidence {confidence:.2f}, {self._limits.min_confidence:.2f} is needed'
             return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
-        self._frame, self._reference_to_grey = frame, reference_to_grey
         assert checks is not None  # or the view would have been implausible
         track_checks = TrackChecks(
             **checks.as_dict(),
             share_alike=share_alike,
             drift=math.hypot(self._keyframe.drift, checks.corner_deviation),
         )
+        uncertainty = ViewUncertainty.of_points(
+            reference_to_image,
+            self.reference_box,
+            correspondences.reference_points[agreeing],
+            correspondences.image_points[agreeing],
+            SUBPIXEL,
+        ).plus(self._keyframe.uncertainty)
+        seen = visible_deviation(uncertainty, Box(0, 0, *frame.image_size))
+        if seen > self._most_uncertain:
+            reason = f'the track is uncertain by {seen:.0f} pixels'
+            return self._lost(frame, Status.LOW_CONFIDENCE, reason, correspondences)
+        track_checks = replace(track_checks, visible_deviation=seen)
         verdict = Verdict(
             status=Status.OK,
-            message=message,
+            message=message + remark_on(uncertainty, self._limits),
             inliers=agreeing,
             reference_to_image=reference_to_image,
             confidence=confidence,
             checks=track_checks,
+            uncertainty=uncertainty,
         )
-        self._renew_keyframe_if_needed(track_checks, fit)
+        self._frame, self._reference_to_grey = frame, reference_to_grey
+        self._flat = self._flat and is_flat(verdict)
+        if not self._flat:
+            correspondences, inliers = self._on_object(fit)
+            verdict = replace(verdict, inliers=inliers)
+            self._shifts = fit.shifts
+        self._renew_keyframe_if_needed(track_checks, fit, verdict, correspondences)
         return self._tracked(frame.stamp, verdict, correspondences)
+
+    def _on_object(self, fit: Fit) -> tuple[Correspondences, np.ndarray]:
+        """Return the patches that were found, at their true places, and which are on the plane."""
+        keyframe = self._keyframe
+        found = fit.correspondences.scores > self._parameters.min_correlation
+        points = keyframe.true_points[fit.patches].astype(np.float32)
+        correspondences = replace(fit.correspondences, reference_points=points)
+        return correspondences.only(found), fit.agreeing[found]
 
     def _confidence_in(self, frame: GreyFrame, fit: Fit) -> float:
         """Return the confidence of a frame, never above that of the full match."""
@@ -447,13 +515,15 @@ class Track:
         width, height = self._frame.size
         return points[((points >= 0) & (points <= (width - 1, height - 1))).all(axis=1)]
 
-    def _renew_keyframe_if_needed(self, checks: TrackChecks, fit: Fit) -> None:
+    def _renew_keyframe_if_needed(
+        self, checks: TrackChecks, fit: Fit, verdict: Verdict, correspondences: Correspondences
+    ) -> None:
         """Take new patches from this frame if the keyframe has become too different."""
         keyframe, frame, parameters = self._keyframe, self._frame, self._parameters
         in_view = len(fit.agreeing)
         if (
             frame.stamp - keyframe.frame.stamp < parameters.min_keyframe_age
-            or fit.count < parameters.min_certain * in_view
+            or fit.share < parameters.min_certain
             or not checks.share_alike >= parameters.min_certain
             or checks.drift > parameters.max_drift
         ):
@@ -466,23 +536,43 @@ class Track:
         alike = parameters.min_scale <= smallest and largest <= parameters.max_scale
         if in_view >= parameters.min_in_view and alike:
             return
-        renewed = self._keyframe_from(frame, self._reference_to_grey, checks.drift)
+        renewed = self._keyframe_from(verdict, correspondences, checks.drift)
         if len(renewed.reference_points) > in_view:
-            self._keyframe = renewed
+            self._keyframe, self._shifts = renewed, None
 
     def _keyframe_from(
-        self, frame: GreyFrame, reference_to_grey: np.ndarray, drift: float
+        self, verdict: Verdict, correspondences: Correspondences, drift: float
     ) -> Keyframe:
-        """Return a frame with patches to align with other frames."""
+        """Return the last good frame with patches to align with other frames."""
+        frame, reference_to_grey = self._frame, self._reference_to_grey
         area = warp_points(reference_to_grey, self._area)
         corners = choose_corners(frame, area, self._parameters.corners)
+        flat, beside = corners, np.zeros(len(corners), bool)
+        if not self._flat and len(corners):
+            flat, beside = self._as_if_flat(corners, verdict, correspondences)
+        to_reference = np.linalg.inv(reference_to_grey)
         return Keyframe(
             frame=frame,
             reference_to_grey=reference_to_grey,
             patches=Patches(frame, corners, self._parameters.patches),
-            reference_points=warp_points(np.linalg.inv(reference_to_grey), corners),
+            reference_points=warp_points(to_reference, corners),
+            true_points=warp_points(to_reference, flat),
+            beside=beside,
+            uncertainty=uncertainty_of(verdict, correspondences, self.reference_box),
             drift=drift,
         )
+
+    def _as_if_flat(
+        self, corners: np.ndarray, verdict: Verdict, correspondences: Correspondences
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return where corners would be if all were on one plane, and which of them are not."""
+        reference_to_image, error = verdict.reference_to_image, self._limits.reprojection_error
+        assert reference_to_image is not None
+        field = offset_field(reference_to_image, correspondences, verdict.inliers, error)
+        image_to_grey = self._frame.image_to_grey
+        places = warp_points(np.linalg.inv(image_to_grey), corners)
+        flat, beside = flattened(places, field, error)
+        return warp_points(image_to_grey, flat), beside
 
 
 def why_too_sudden(

@@ -26,6 +26,7 @@ from niom_ros.benchmarks.evaluation.suites.sketch import SketchBenchmark
 from niom_ros.benchmarks.evaluation.suites.tmc import TmcBenchmark
 from niom_ros.benchmarks.evaluation.suites.tracking import TrackingBenchmark
 from niom_ros.benchmarks.evaluation.suites.turned import TurnedBenchmark
+from niom_ros.benchmarks.evaluation.suites.uncertainty import UncertaintyBenchmark
 from niom_ros.benchmarks.evaluation.suites.zoomed import ZoomedBenchmark
 from niom_ros.benchmarks.versions import versions
 from niom_ros.core.errors import UserError
@@ -46,6 +47,7 @@ BENCHMARKS: tuple[type[Benchmark], ...] = (
     AbstainBenchmark,
     LandmarksBenchmark,
     TrackingBenchmark,
+    UncertaintyBenchmark,
 )
 
 

@@ -111,6 +111,13 @@ MAIN_METRICS = {
         'cut_frames_most',
         'wrong_claims',
     ),
+    'uncertainty': (
+        'worst_factor',
+        'squared_photos_corners_far_held_out',
+        'squared_drawings_corners_far_held_out',
+        'squared_tracked_photos_corners_far_held_out',
+        'squared_tracked_photos_pose_held_out',
+    ),
 }
 MAX_MAIN = 6
 
@@ -522,6 +529,27 @@ PATTERNS: tuple[tuple[str, str, str, int], ...] = (
         'share of pairs whose answer is another object of the kind',
         MORE,
     ),
+    (
+        r'worst_factor',
+        'worst factor',
+        'how many times too large or too small the stated variances are where they are worst, of '
+        'pictures that they were not fitted on',
+        LESS,
+    ),
+    (
+        r'squared',
+        'squared error',
+        'mean squared error in units of the stated variance: 1 is right, more is too certain',
+        NEITHER,
+    ),
+    (
+        r'median',
+        'median squared error',
+        'the same, but the median, by that of normally distributed errors: a few large errors '
+        'do not matter',
+        NEITHER,
+    ),
+    (r'answers', 'answers', 'number of accepted answers that were measured', NEITHER),
     (
         r'accepted',
         'accepted',

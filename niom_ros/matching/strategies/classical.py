@@ -7,8 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Limits, Options, Sought, WeightingKind
+from niom_ros.core.uncertainty import SUBPIXEL
 from niom_ros.matching.confidence import calibration_of, CLASSICAL
 from niom_ros.matching.copies import likely_places, Place
 from niom_ros.matching.correspondences import Correspondences
@@ -16,6 +18,7 @@ from niom_ros.matching.geometry import Evidence, examine, judge, Status, Verdict
 from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.match import Match, Weights
 from niom_ros.matching.partly_hidden import covers_any, hiding, outline_of, outlines_of
+from niom_ros.matching.planes import on_one_plane
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.rectified import rectified
 from niom_ros.matching.sift import (
@@ -107,7 +110,7 @@ class Classical:
                     self._features_of(reference, parameters), of_image, parameters
                 )
                 rough = look_closer(rough_view_of(matches, reference, image, limits), search)
-                match = self._judged(rough, reference, limits)
+                match = self._judged(rough, reference, image.whole, limits)
                 if match.found:
                     break
         if not match.found and search.options.max_instances > 1:
@@ -130,7 +133,7 @@ class Classical:
                 outlines = outlines_of(found, reference.box)
                 if covers_any(expected, outlines):
                     continue  # the rest of the votes for a copy that was found
-                match = self._judged(look_at(place, free), reference, limits)
+                match = self._judged(look_at(place, free), reference, image.whole, limits)
                 outline = outline_of(match, reference.box)
                 if outline is None or covers_any(outline, outlines):
                     failed += 1
@@ -162,7 +165,9 @@ class Classical:
 
         return reference.sift.get(parameters, find)
 
-    def _judged(self, rough: RoughView, reference: PreparedReference, limits: Limits) -> Match:
+    def _judged(
+        self, rough: RoughView, reference: PreparedReference, image_box: Box, limits: Limits
+    ) -> Match:
         """Decide whether to believe what was found."""
         count, agreeing = len(rough.correspondences), rough.agreeing
         if max(4, agreeing) < limits.min_inliers:
@@ -170,6 +175,9 @@ class Classical:
             verdict = Verdict(Status.FEW_MATCHES, message, rough.evidence.inliers)
         else:
             verdict = judge(rough.evidence, reference.box, limits, self._calibration)
+            verdict = on_one_plane(
+                verdict, rough.correspondences, reference.box, image_box, limits, SUBPIXEL
+            )
         return Match(
             verdict,
             rough.correspondences,
@@ -194,7 +202,9 @@ def rough_view_of(
     """Return the view that most of the matches agree with."""
     if len(matches) < 4:
         return RoughView(matches, Evidence(np.zeros(len(matches), bool)))
-    evidence = examine(matches, reference.box, reference.counting_area, image.whole, limits)
+    evidence = examine(
+        matches, reference.box, reference.counting_area, image.whole, limits, SUBPIXEL
+    )
     return RoughView(matches, evidence)
 
 

@@ -4,7 +4,9 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from niom_ros.core.boxes import Box
 from niom_ros.core.settings import Options
+from niom_ros.core.uncertainty import ViewUncertainty
 from niom_ros.drawings.strokes import Strokes
 from niom_ros.drawings.tracing import Traced
 from niom_ros.matching.checks import Checks
@@ -79,10 +81,26 @@ def judged(search: Search, strokes: Strokes, traced: Traced) -> Match:
                 hull_area(strokes.points),
                 image.whole,
             )
-            evidence = replace(evidence, checks=with_ink(checks, traced, image))
+            evidence = replace(
+                evidence,
+                checks=with_ink(checks, traced, image),
+                uncertainty=ink_uncertainty(strokes, traced, box),
+            )
         verdict = judge(evidence, box, search.options.limits, calibration_of(INK), WHAT_AGREES)
     return Match(
         verdict=verdict, correspondences=correspondences, evidence=evidence, edges=image.edges
+    )
+
+
+def ink_uncertainty(strokes: Strokes, traced: Traced, box: Box) -> ViewUncertainty:
+    """Return how certain a view is that rests on the ink that lies on edges."""
+    on_edge = traced.on_edge
+    return ViewUncertainty.of_lines(
+        traced.drawing_to_image,
+        box,
+        strokes.points[on_edge],
+        strokes.normals[on_edge],
+        traced.image_points[on_edge],
     )
 
 

@@ -18,6 +18,7 @@ from niom_ros.core.settings import (
     Weighting,
     WeightingKind,
 )
+from niom_ros.core.uncertainty import KEYPOINTS
 from niom_ros.matching.confidence import Calibration, calibration_of
 from niom_ros.matching.correspondences import Correspondences
 from niom_ros.matching.features import Features
@@ -26,6 +27,7 @@ from niom_ros.matching.image_analysis import ImageAnalysis
 from niom_ros.matching.keypoint_matcher import PreparedFeatures
 from niom_ros.matching.match import Match
 from niom_ros.matching.perception import Perception
+from niom_ros.matching.planes import on_one_plane
 from niom_ros.matching.prepared_reference import PreparedReference
 from niom_ros.matching.recently_used import RecentlyUsed
 from niom_ros.matching.strategies.heat_sources import HeatSource, SOURCES
@@ -218,15 +220,18 @@ def verified(
     calibration: Calibration | None,
 ) -> Verdict:
     """Decide where matched keypoints put the reference of a search, and whether to believe it."""
-    reference = search.reference
+    reference, limits = search.reference, search.options.limits
     with image.times.timed('verify'):
-        return locate(
+        verdict = locate(
             correspondences,
             reference.box,
             reference.counting_area,
             image.whole,
-            search.options.limits,
+            limits,
             calibration,
+        )
+        return on_one_plane(
+            verdict, correspondences, reference.box, image.whole, limits, KEYPOINTS
         )
 
 

@@ -94,7 +94,10 @@ def put_onto(image: np.ndarray, photo: np.ndarray, view: np.ndarray) -> None:
     corners = warp_points(view, Box.around(photo).corners())
     sides = np.linalg.norm(np.roll(corners, -1, axis=0) - corners, axis=1)
     shrink = min(1.0, float(sides.max()) / max(photo.shape[:2]))
-    small = cv2.resize(photo, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
+    # By its size, because OpenCV would take a factor for exact that makes it whole pixels only
+    # after rounding: the truth would be up to half a pixel off.
+    small_size = tuple(max(1, round(shrink * side)) for side in photo.shape[1::-1])
+    small = cv2.resize(photo, small_size, interpolation=cv2.INTER_AREA)
     to_small = resizing(small.shape[1] / photo.shape[1], small.shape[0] / photo.shape[0])
     cv2.warpPerspective(
         small,

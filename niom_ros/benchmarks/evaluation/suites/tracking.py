@@ -31,6 +31,7 @@ from niom_ros.benchmarks.evaluation.suites.films import (
 from niom_ros.core.errors import UserError
 from niom_ros.core.settings import StreamOptions
 from niom_ros.references.known_reference import KnownReference
+from niom_ros.simulation.relief_scene import random_relief, ReliefScene
 from niom_ros.simulation.virtual_scene import example_photo, VirtualScene
 from niom_ros.stream.answers import Answer
 
@@ -43,18 +44,26 @@ OCCLUSION = 'occlusion'
 CUT = 'cut'
 BOX = 'box'
 KITCHEN = 'kitchen'
-VIRTUAL = (CAMERA, OCCLUSION, CUT)
+RELIEF = 'relief'
+VIRTUAL = (CAMERA, OCCLUSION, CUT, RELIEF)
 VIDEOS = (BOX, KITCHEN)
 
 # The references, and what they lie on or are covered by: all come with scikit-image.
 PHOTOS = ('coffee', 'astronaut', 'chelsea', 'rocket', 'page')
 GROUNDS = ('gravel', 'brick', 'grass')
-SECONDS = {CAMERA: 10.0, OCCLUSION: 10.0, CUT: 7.0}
+SECONDS = {CAMERA: 10.0, OCCLUSION: 10.0, CUT: 7.0, RELIEF: 10.0}
 SWAPPED = 'swapped'  # after the cut another picture is in the same place
 ELSEWHERE = 'elsewhere'  # after the cut all differs: picture, ground and camera position
 
 # Seconds between frames that are also matched in full, for comparison.
-COMPARED_SECONDS = {CAMERA: 1.0, OCCLUSION: math.inf, CUT: math.inf, BOX: 1.0, KITCHEN: 0.6}
+COMPARED_SECONDS = {
+    CAMERA: 1.0,
+    OCCLUSION: math.inf,
+    CUT: math.inf,
+    RELIEF: 1.0,
+    BOX: 1.0,
+    KITCHEN: 0.6,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +200,11 @@ class TrackingBenchmark(Benchmark):
         scene = VirtualScene(example_photo(case.photo), ground, seed=self.seed)
         if case.group == CAMERA:
             return camera_film(scene, start, seconds)
+        if case.group == RELIEF:
+            relief = ReliefScene(
+                scene.picture, ground, seed=self.seed, raised=random_relief(random)
+            )
+            return camera_film(relief, start, seconds)
         if case.group == OCCLUSION:
             covered = disturbed, disturbed + FILMS.covered_seconds
             return covered_film(scene, other_ground, start, seconds, covered)
@@ -229,7 +243,7 @@ class TrackingBenchmark(Benchmark):
     def summarise(self, records: Sequence[Record]) -> dict[str, float]:
         """Return errors in pixels, and the rates of failures."""
         metrics: dict[str, float] = {}
-        for group in (CAMERA, *VIDEOS):
+        for group in (CAMERA, RELIEF, *VIDEOS):
             films = of_group(records, group)
             suffix = '' if group == CAMERA else f'_{group}'
             metrics |= {f'{name}{suffix}': value for name, value in errors_of(films).items()}
