@@ -179,8 +179,8 @@ VARIABLE, OTHER_VARIABLE = 'FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PR
     ('environment', 'sets', 'says'),
     [
         ({}, [(VARIABLE, OURS)], f'uses the profile {OURS}, for large images'),
-        ({VARIABLE: '/home/me/own.xml'}, [], 'uses your profile /home/me/own.xml'),
-        ({OTHER_VARIABLE: '/home/me/own.xml'}, [], 'uses your profile /home/me/own.xml'),
+        ({VARIABLE: '/opt/own.xml'}, [], 'uses your profile /opt/own.xml'),
+        ({OTHER_VARIABLE: '/opt/own.xml'}, [], 'uses your profile /opt/own.xml'),
         ({VARIABLE: OURS}, [], None),  # set for another camera already
     ],
 )
