@@ -239,6 +239,8 @@ class Track:
         self._confidence = match.verdict.confidence
         self.revision, self.matched_stamp = match.revision, match.stamp
         self.number = match.number
+        # Then neighbours that move alike may be those of another one that is in front.
+        self._among_equals = match.among_equals
         # Whether all of it moves like one plane, as far as is known
         self._flat = is_flat(match.verdict)
         self._flatness = (
@@ -458,7 +460,7 @@ class Track:
             uncertainty=uncertainty,
         )
         self._frame, self._reference_to_grey = frame, reference_to_grey
-        self._flat = self._flat and is_flat(verdict)
+        self._flat = self._flat and (self._among_equals or is_flat(verdict))
         if not self._flat:
             correspondences, inliers = self._on_object(fit)
             verdict = replace(verdict, inliers=inliers)
