@@ -25,7 +25,7 @@ from niom_ros.benchmarks.evaluation.suites.abstain import (
     UNRELATED_DRAWING,
     UNRELATED_PHOTO,
 )
-from niom_ros.benchmarks.evaluation.suites.sketch import HARDER, SketchBenchmark
+from niom_ros.benchmarks.evaluation.suites.sketch import HARDER, SETTINGS, SketchBenchmark
 from niom_ros.benchmarks.evaluation.suites.turned import AMONG_CLUTTER, TurnedBenchmark
 from niom_ros.benchmarks.evaluation.suites.zoomed import ANY_DIRECTION, ZoomedBenchmark
 from niom_ros.benchmarks.versions import versions
@@ -82,7 +82,7 @@ KEYPOINTS = Subject(
 DRAWINGS = Subject(
     ('ink',),
     INK_SIGNS,
-    ((AbstainBenchmark, (UNRELATED_DRAWING, TRUE_SKETCH)), HARDER_DRAWINGS),
+    ((AbstainBenchmark, (UNRELATED_DRAWING,)), (SketchBenchmark, SETTINGS)),
 )
 
 
