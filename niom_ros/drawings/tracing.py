@@ -45,6 +45,7 @@ class TracingParameters:
     ranking_level: int = 3  # sharp enough to rank views that are almost the same
 
     min_strength: float = 1.0  # standard deviations from which ink lies on an edge
+    max_sharpness: float = 1.2  # more only shows that the image has a fine, even texture
     surroundings: float = 0.1  # how far ink is moved to see what it meets by chance, of its size
     reach: int = 3  # pixels to either side of a line, in which its edge is searched
 
@@ -212,7 +213,10 @@ class ViewSearch:
             contrast=means[level]
             - self.mean_around(points, normals, math.sqrt(area) * ink.extent),
             # Blurred edges are everywhere; only the right view gains when they become sharp.
-            sharpness=means[-1] / max(means[parameters.coarse_levels[-1]], 1e-3),
+            sharpness=min(
+                means[-1] / max(means[parameters.coarse_levels[-1]], 1e-3),
+                parameters.max_sharpness,
+            ),
             size=math.sqrt(area / (edges.width * edges.height)),
             corner_deviation=float(deviations.mean()) / edges.scale,
         )
