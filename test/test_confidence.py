@@ -4,7 +4,7 @@ from dataclasses import replace
 import json
 import math
 
-from hypothesis import given, strategies
+from hypothesis import given, settings, strategies
 import numpy as np
 import pytest
 
@@ -114,6 +114,7 @@ def test_a_fit_believes_no_wrong_pair_of_its_own_and_most_right_ones():
     assert held_out.false_accept <= 0.01
 
 
+@settings(deadline=None)
 @given(
     strategies.sampled_from(list(SIGNS)),
     strategies.floats(0.01, 0.99),
