@@ -4,7 +4,7 @@ from dataclasses import replace
 import json
 import math
 
-from hypothesis import given, strategies
+from hypothesis import given, settings, strategies
 import numpy as np
 import pytest
 
@@ -114,6 +114,7 @@ def test_a_fit_believes_no_wrong_pair_of_its_own_and_most_right_ones():
     assert held_out.false_accept <= 0.01
 
 
+@settings(deadline=None)
 @given(
     strategies.sampled_from(list(SIGNS)),
     strategies.floats(0.01, 0.99),
@@ -150,13 +151,17 @@ def test_performance_by_hand():
     assert found.wrong_accepted_upper == pytest.approx(math.sqrt(0.95))
 
 
-def test_harder_drawings_do_not_decide_how_much_caution_is_needed():
+def test_harder_drawings_decide_how_much_caution_is_needed_only_if_it_is_strict():
     records = noisy_records()
     surest_of_all = record('scaled', right=False, agreeing=999, inlier_ratio=0.95)
     believed = performance(fit([*records, surest_of_all], Limits()), alone(records), Limits())
     assert believed.true_accept > 0.3
-    strict = [*records, {**surest_of_all, 'group': 'true/sketch'}]
-    assert performance(fit(strict, Limits()), alone(records), Limits()).true_accept < 0.1
+    standard = {**surest_of_all, 'group': 'true/sketch'}
+    for cautious in (
+        fit([*records, standard], Limits()),
+        fit([*records, surest_of_all], Limits(), strict=True),
+    ):
+        assert performance(cautious, alone(records), Limits()).true_accept < 0.1
 
 
 def test_weights_are_the_second_attempt():
@@ -204,7 +209,8 @@ def test_what_is_shipped_did_well_on_pairs_that_it_was_not_fitted_on(method):
     assert held_out['false_accept'] < 0.01
     # Only a third of the unrelated pairs have a drawing.
     assert held_out['false_accept_upper'] < (0.05 if method == INK else 0.01)
-    assert held_out['unrelated_pairs'] >= (130 if method == INK else 300)
+    # And pairs of two pictures from different halves are in neither.
+    assert held_out['unrelated_pairs'] >= (90 if method == INK else 300)
     assert held_out['accepted'] >= 10
 
 

@@ -335,7 +335,10 @@ class TestSketch:
     def test_the_camera_sees_the_photo_where_the_truth_says(self, data: Path) -> None:
         benchmark = SketchBenchmark(data, seed=0)
         cases = benchmark.cases()
-        assert [case.group for case in cases[:4]] == ['standard', 'rotated', 'scaled', 'cluttered']
+        settings = ['standard', 'rotated', 'scaled', 'cluttered', 'small']
+        assert [case.group for case in cases[: 3 * len(settings) : 3]] == settings
+        truths = [benchmark.pictures(case)[2] for case in cases]
+        assert len(np.unique(truths, axis=0)) == len(cases)
         for case in cases:
             reference, image, truth = benchmark.pictures(case)
             points = np.array([[80.0, 60], [150, 70], [120, 100]])
@@ -359,6 +362,7 @@ class TestSketch:
             ('rotated', (0.85, 0.85), (-180, 180)),
             ('scaled', (0.4, 1.6), (-10, 10)),
             ('cluttered', (0.2**0.5, 1), (-10, 10)),
+            ('small', (0.3, 0.45), (-10, 10)),
         ):
             seen_scales, seen_angles = [], []
             for _ in range(200):
@@ -369,7 +373,9 @@ class TestSketch:
                 middle = warp_points(view, np.array([[(width - 1) / 2, (height - 1) / 2]]))[0]
                 room = (1 - seen_scales[-1]) / 2 * np.array([width, height])
                 shift = np.abs(middle - [(width - 1) / 2, (height - 1) / 2])
-                assert (shift <= (room if setting == 'cluttered' else 0) + 1e-3 * np.ones(2)).all()
+                assert (
+                    shift <= (room if setting in sketch.AMONG_CLUTTER else 0) + 1e-3 * np.ones(2)
+                ).all()
             for seen, (low, high) in ((seen_scales, scales), (seen_angles, angles)):
                 assert low - 1e-6 <= min(seen) and max(seen) <= high + 1e-6, setting
                 # And they reach both ends.
@@ -411,6 +417,10 @@ class TestSketch:
         assert found['success_20px'] == pytest.approx(2 / 5)
         assert found['wrong_accepted'] == pytest.approx(1 / 3)
         assert (found['success_10px_rotated'], found['wrong_accepted_rotated']) == (1, 0)
+        assert (found['accepted'], found['accepted_rotated']) == (pytest.approx(3 / 5), 1)
+        # With one wrong of three answers, .86 of all could be wrong; with none of one, .95.
+        assert found['wrong_accepted_upper'] == pytest.approx(0.865, abs=0.001)
+        assert found['wrong_accepted_upper_rotated'] == pytest.approx(0.95)
         assert np.isnan(found['success_10px_scaled'])
 
     def test_what_is_no_bsds_file_is_named(self, tmp_path: Path) -> None:

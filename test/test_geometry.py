@@ -179,6 +179,7 @@ def test_ink_has_checks_of_its_own_between_those_of_every_view():
         sharpness=1.1,
         size=0.5,
         corner_uncertainty=0.01,
+        contrast=0.6,
     )
     for checks, words in (
         (good, 'span only 1.0%'),

@@ -281,6 +281,7 @@ def test_checks_are_told_in_a_fixed_order_those_of_a_strategy_last() -> None:
         'sharpness',
         'size',
         'corner_uncertainty',
+        'contrast',
     ]
 
 

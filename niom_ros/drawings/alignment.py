@@ -11,7 +11,7 @@ import math
 
 import torch
 
-from niom_ros.drawings.edges import EdgeLevel, Edges
+from niom_ros.drawings.edges import EdgeLevel, Edges, MAX_STRENGTH
 
 HOMOGRAPHY_PARAMETERS = 8
 
@@ -20,8 +20,8 @@ HOMOGRAPHY_PARAMETERS = 8
 class AlignmentParameters:
     """How strokes are aligned with edges."""
 
-    ink_weight: float = 30.0  # number of independent observations that all ink counts as
-    distortion: float = 0.05  # typical distortion beyond a similarity, relative to the outline
+    ink_weight: float = 50.0  # number of independent observations that all ink counts as
+    distortion: float = 0.07  # typical distortion beyond a similarity, relative to the outline
     damping: float = 0.01  # of Levenberg-Marquardt steps
     min_hold: float = 0.2  # edge strength; on weaker edges, ink still resists moves
     # How many points of the strokes are used on levels with this blur, in pixels; else all.
@@ -38,6 +38,12 @@ class InkPoints:
     points: torch.Tensor  # N x 2
     normals: torch.Tensor  # N
     corners: torch.Tensor  # 4 x 2, of the used part of the drawing
+
+    @property
+    def extent(self) -> float:
+        """Return the size of the ink relative to that of the used part."""
+        width, height = (self.points.amax(dim=0) - self.points.amin(dim=0)).tolist()
+        return math.sqrt(width * height) / float(size_of(self.corners[None])[0])
 
     def first(self, count: int) -> 'InkPoints':
         """Return a fair sample of the strokes."""
@@ -180,14 +186,21 @@ def score(
     level: int,
     parameters: AlignmentParameters = DEFAULTS,
 ) -> torch.Tensor:
-    """Return the scores of K views: ink on edges, minus the cost of distortion."""
+    """Return the scores of K views: ink on edges, minus the cost of distortion.
+
+    A large view is compared with more of the image than a small one, so its ink counts more: the
+    mean of n random strengths deviates by 1 / sqrt(n).
+    """
     strength = edges.levels[level].at(*warp_strokes(views, ink), edges.size)[0]
+    strength = strength.clamp(max=MAX_STRENGTH)
     outlines = warp(views, ink.corners)
+    size = ink.extent * size_of(outlines) / math.sqrt(math.prod(edges.size))
+    weight = parameters.ink_weight * size.sqrt()
     distortion = outlines.reshape(-1, HOMOGRAPHY_PARAMETERS) @ non_similarity(ink.corners)
     usual = parameters.distortion * size_of(outlines)
     cost = 0.5 * (distortion**2).sum(dim=1) / usual**2
     # A degenerate view comes last.
-    return (parameters.ink_weight * strength.mean(dim=1) - cost).nan_to_num(nan=-math.inf)
+    return (weight * strength.mean(dim=1) - cost).nan_to_num(nan=-math.inf)
 
 
 def non_similarity(corners: torch.Tensor) -> torch.Tensor:

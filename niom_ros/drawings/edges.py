@@ -12,30 +12,24 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from niom_ros.models.store import ModelStore
-from niom_ros.networks.darknet import yolov4_tiny_network
+# In standard deviations; a stronger edge is no better for a view. Otherwise the best view is often
+# a tiny one, in which all ink lies on the few strongest edges.
+MAX_STRENGTH = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeParameters:
-    """How edges are found: from colours, and from the first layers of a detector network."""
+    """How edges are found."""
 
     side: int = 480  # pixels to which the longer side of an image is resized first
     orientations: int = 8  # bins over half a turn
     orientation_spread: float = 1.5  # bins over which an edge is spread
     blurs: tuple[float, ...] = (16.0, 8.0, 4.0, 2.0, 1.0)  # pixels, from coarse to fine
 
-    colour_spreads: tuple[float, ...] = (1.0, 2.0, 4.0)  # pixels over which colours are compared
+    spreads: tuple[float, ...] = (1.0, 2.0, 4.0)  # pixels over which colours are compared
     # Gradient over one pixel: camera noise is below, shades 4 % apart are above.
-    min_colour_gradient: float = 25.0
-    colour_neighbourhood: float = 12.0  # pixels around an edge that it must stand out from
-
-    feature_layers: tuple[int, ...] = (7, 15)  # last layers of the network's first two blocks
-    feature_scale: float = 2.0  # pixels of the network's input per pixel of the image
-    feature_spread: float = 1.0  # cells of a layer over which features are compared
-    feature_neighbourhood: float = 24.0  # pixels around an edge that it must stand out from
-    stride: int = 32  # of the network; the size of its input is a multiple
-    margin: int = 64  # pixels of the network's input, so that the image border is not an edge
+    min_gradient: float = 25.0
+    neighbourhood: float = 12.0  # pixels around an edge that it must stand out from
 
     min_strength: float = 0.1  # relative to strong edges of the image; weaker ones never count
     texture_strength: float = 0.6  # relative to the mean strength around; weaker is texture
@@ -100,72 +94,27 @@ class Edges:
         return np.repeat(grey.astype(np.uint8)[:, :, None], 3, axis=2)
 
 
-class EdgeFinder:
-    """Finds the edges of images: where colours change, and where features of a network change.
-
-    The first layers of a detector have learnt from many objects what belongs together, so that the
-    outline of a tiger counts more than its stripes.
-    """
-
-    def __init__(
-        self, store: ModelStore, device: torch.device, parameters: EdgeParameters = DEFAULTS
-    ) -> None:
-        """Load the network from the model store."""
-        self._network = yolov4_tiny_network(store).eval().to(device)
-        self._device = device
-        self._parameters = parameters
-
-    def find(self, image: np.ndarray) -> Edges:
-        """Find the edges of an RGB image."""
-        parameters = self._parameters
-        scale = parameters.side / max(image.shape[:2])
-        width, height = (max(2, round(length * scale)) for length in image.shape[1::-1])
-        interpolation = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-        small = cv2.resize(image, (width, height), interpolation=interpolation)
-        lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-        found = [
-            oriented_edges(
-                structure_tensor(lab, spread),
-                parameters.colour_neighbourhood,
-                parameters.min_colour_gradient / spread,
-                parameters,
-            )
-            for spread in parameters.colour_spreads
-        ]
-        for features in self._features(small):
-            tensor = structure_tensor(features, parameters.feature_spread)
-            tensor = cv2.resize(tensor, (width, height))
-            neighbourhood = parameters.feature_neighbourhood
-            found.append(oriented_edges(tensor, neighbourhood, 1e-6, parameters))
-        edges: np.ndarray = np.mean(found, axis=0)
-        levels = tuple(
-            edge_level(edges, blur, parameters.min_deviation, self._device)
-            for blur in parameters.blurs
+def find_edges(
+    image: np.ndarray, device: torch.device, parameters: EdgeParameters = DEFAULTS
+) -> Edges:
+    """Find where the colours of an RGB image change."""
+    scale = parameters.side / max(image.shape[:2])
+    width, height = (max(2, round(length * scale)) for length in image.shape[1::-1])
+    interpolation = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    small = cv2.resize(image, (width, height), interpolation=interpolation)
+    lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    found = [
+        oriented_edges(
+            structure_tensor(lab, spread),
+            parameters.neighbourhood,
+            parameters.min_gradient / spread,
+            parameters,
         )
-        return Edges(width=width, height=height, scale=scale, oriented=edges, levels=levels)
-
-    @torch.no_grad()
-    def _features(self, image: np.ndarray) -> list[np.ndarray]:
-        """Return the normalised features of each layer for an RGB image: h x w x D each."""
-        parameters = self._parameters
-        stride, margin = parameters.stride, parameters.margin
-        size = tuple(
-            max(stride, round(length * parameters.feature_scale / stride) * stride)
-            for length in image.shape[1::-1]
-        )
-        framed = cv2.copyMakeBorder(
-            cv2.resize(image, size), margin, margin, margin, margin, cv2.BORDER_REFLECT_101
-        )
-        pixels = torch.from_numpy(framed).to(self._device)
-        pixels = pixels.permute(2, 0, 1)[None].float() / 255
-        found = []
-        for layer in self._network.features(pixels, parameters.feature_layers):
-            cells = margin * layer.shape[3] // framed.shape[1]
-            features = layer[0, :, cells:-cells, cells:-cells].float()
-            deviation, mean = torch.std_mean(features, dim=(1, 2), keepdim=True)
-            normal = (features - mean) / (deviation + 1e-3)
-            found.append(normal.permute(1, 2, 0).contiguous().cpu().numpy())
-        return found
+        for spread in parameters.spreads
+    ]
+    edges: np.ndarray = np.mean(found, axis=0)
+    levels = tuple(edge_level(edges, blur, device, parameters) for blur in parameters.blurs)
+    return Edges(width=width, height=height, scale=scale, oriented=edges, levels=levels)
 
 
 def structure_tensor(planes: np.ndarray, spread: float) -> np.ndarray:
@@ -205,7 +154,10 @@ def oriented_edges(
 
 
 def edge_level(
-    oriented: np.ndarray, blur: float, min_deviation: float, device: torch.device
+    oriented: np.ndarray,
+    blur: float,
+    device: torch.device,
+    parameters: EdgeParameters = DEFAULTS,
 ) -> EdgeLevel:
     """Blur edges and compute their gradients."""
     shrink = max(1, int(blur / 2))
@@ -218,7 +170,8 @@ def edge_level(
             cv2.GaussianBlur(plane, (0, 0), blur / shrink, borderType=cv2.BORDER_REPLICATE)
         )
     strength = np.stack(planes)
-    strength = (strength - strength.mean()) / max(float(strength.std()), min_deviation)
+    deviation = max(float(strength.std()), parameters.min_deviation)
+    strength = (strength - strength.mean()) / deviation
     gradients = [np.gradient(strength, axis=axis) / shrink for axis in (2, 1)]
     level = np.stack([strength, *gradients])
     # After the last orientation comes the first again.

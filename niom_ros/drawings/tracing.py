@@ -18,7 +18,7 @@ from niom_ros.drawings.alignment import (
     warp,
     warp_strokes,
 )
-from niom_ros.drawings.edges import Edges
+from niom_ros.drawings.edges import Edges, MAX_STRENGTH
 from niom_ros.drawings.search import likely_views, SearchParameters
 from niom_ros.drawings.strokes import Strokes
 
@@ -30,18 +30,23 @@ class TracingParameters:
     starts: int = 100  # views that are refined on blurred edges
     finalists: int = 30  # the best of those, refined on sharp edges
     steps: int = 8  # on each level of edges
-    rounds: int = 2  # of random variation: a better view is often close by
+    rounds: int = 4  # of random variation: a better view is often close by
     parents: int = 2  # views that are varied in a round
     children: int = 12  # variations of each
     variation: float = 0.04  # relative to the size of the outline
     min_distance: float = 8.0  # pixels between corners; closer views count as the same
 
     coarse_levels: tuple[int, ...] = (0, 1)  # of edges
-    fine_levels: tuple[int, ...] = (2, 3, 4)
+    # The same for views smaller than this share of the image: more blur would move them away.
+    coarse_levels_of_small: tuple[int, ...] = (1, 2)
+    small: float = 0.5
+    fine_levels: tuple[int, ...] = (2, 3)
+    finest_levels: tuple[int, ...] = (4,)  # on which only the best view is refined
     ranking_level: int = 3  # sharp enough to rank views that are almost the same
 
-    max_strength: float = 3.0  # standard deviations; a stronger edge does not count more
     min_strength: float = 1.0  # standard deviations from which ink lies on an edge
+    max_sharpness: float = 1.2  # more only shows that the image has a fine, even texture
+    surroundings: float = 0.1  # how far ink is moved to see what it meets by chance, of its size
     reach: int = 3  # pixels to either side of a line, in which its edge is searched
 
     search: SearchParameters = field(default_factory=SearchParameters)
@@ -56,6 +61,7 @@ class InkMeasures:
     """How well the ink of a drawing fits the edges of an image in one view."""
 
     ink_on_edges: float  # standard deviations above the mean edge strength
+    contrast: float  # the same, above what the ink meets if it is moved aside
     sharpness: float  # gain when blurred edges become sharp
     size: float  # of the outline, relative to the image
     corner_deviation: float  # image pixels, mean of the four corners
@@ -84,7 +90,7 @@ def trace(
     """
     search = ViewSearch(ink_of(strokes, corners, edges), edges, parameters)
     starts = likely_views(strokes, edges, parameters.starts, parameters.search)
-    views = search.climb(search.as_views(starts), parameters.coarse_levels)
+    views = search.climb_coarsely(search.as_views(starts))
     scores = search.scores(views, parameters.coarse_levels[-1])
     views = views[scores.argsort(descending=True)[: parameters.finalists]]
     views = search.climb(views, parameters.fine_levels)
@@ -92,7 +98,7 @@ def trace(
         parents = search.distinct_best(views)
         children = search.climb(search.varied(parents, seed), parameters.fine_levels)
         views = torch.cat([parents, children])
-    return search.described(search.best_of(views))
+    return search.described(search.polished(views))
 
 
 def trace_near(
@@ -107,7 +113,7 @@ def trace_near(
     expected = search.as_views(np.linalg.inv(edges_to_image(edges)) @ drawing_to_image[None])
     views = torch.cat([expected, search.varied(expected, seed=0)])
     views = search.climb(views, (parameters.coarse_levels[-1], *parameters.fine_levels))
-    return search.described(search.best_of(views))
+    return search.described(search.polished(views))
 
 
 def ink_of(strokes: Strokes, corners: np.ndarray, edges: Edges) -> InkPoints:
@@ -143,6 +149,18 @@ class ViewSearch:
             parameters=self.parameters.alignment,
         )
 
+    def climb_coarsely(self, views: torch.Tensor) -> torch.Tensor:
+        """Move views on blurred edges, small ones on less blurred edges."""
+        parameters = self.parameters
+        sizes = size_of(warp(views, self.ink.corners)) / math.sqrt(math.prod(self.edges.size))
+        small = sizes < parameters.small
+        return torch.cat(
+            [
+                self.climb(views[~small], parameters.coarse_levels),
+                self.climb(views[small], parameters.coarse_levels_of_small),
+            ]
+        )
+
     def scores(self, views: torch.Tensor, level: int) -> torch.Tensor:
         """Return the scores of views on one level of edges: K."""
         return score(views, self.ink, self.edges, level, self.parameters.alignment)
@@ -150,6 +168,10 @@ class ViewSearch:
     def best_of(self, views: torch.Tensor) -> torch.Tensor:
         """Return the best of some views: 1 x 3 x 3."""
         return views[self.scores(views, self.parameters.ranking_level).argmax()][None]
+
+    def polished(self, views: torch.Tensor) -> torch.Tensor:
+        """Return the best of some views on the sharpest edges: 1 x 3 x 3."""
+        return self.climb(self.best_of(views), self.parameters.finest_levels)
 
     def distinct_best(self, views: torch.Tensor) -> torch.Tensor:
         """Return the best views among those that are not almost the same."""
@@ -182,16 +204,19 @@ class ViewSearch:
         ink, edges, parameters = self.ink, self.edges, self.parameters
         points, normals = warp_strokes(view, ink)
         strengths = [level.at(points, normals, edges.size)[0, 0] for level in edges.levels]
-        means = [
-            float(strength.clamp(max=parameters.max_strength).mean()) for strength in strengths
-        ]
+        means = [float(strength.clamp(max=MAX_STRENGTH).mean()) for strength in strengths]
         area = float(size_of(warp(view, ink.corners))[0]) ** 2
         level = parameters.ranking_level
         deviations = corner_deviations(view, ink, edges, level, parameters.alignment)
         measures = InkMeasures(
             ink_on_edges=means[level],
+            contrast=means[level]
+            - self.mean_around(points, normals, math.sqrt(area) * ink.extent),
             # Blurred edges are everywhere; only the right view gains when they become sharp.
-            sharpness=means[-1] / max(means[parameters.coarse_levels[-1]], 1e-3),
+            sharpness=min(
+                means[-1] / max(means[parameters.coarse_levels[-1]], 1e-3),
+                parameters.max_sharpness,
+            ),
             size=math.sqrt(area / (edges.width * edges.height)),
             corner_deviation=float(deviations.mean()) / edges.scale,
         )
@@ -201,10 +226,19 @@ class ViewSearch:
         return Traced(
             drawing_to_image=drawing_to_image / drawing_to_image[2, 2],
             image_points=(snapped + 0.5) / edges.scale - 0.5,
-            strength=(strength / parameters.max_strength).clip(0, 1),
+            strength=(strength / MAX_STRENGTH).clip(0, 1),
             on_edge=strength > parameters.min_strength,
             measures=measures,
         )
+
+    def mean_around(self, points: torch.Tensor, normals: torch.Tensor, size: float) -> float:
+        """Return the mean strength of edges below ink of this size when it is moved aside."""
+        edges, level = self.edges, self.edges.levels[self.parameters.ranking_level]
+        directions = torch.arange(8, device=points.device) * (math.pi / 4)
+        aside = torch.stack([directions.cos(), directions.sin()], dim=1)
+        moved = points + self.parameters.surroundings * size * aside[:, None]
+        found = level.at(moved, normals.expand(8, -1), edges.size)[0]
+        return float(found.clamp(max=MAX_STRENGTH).mean())
 
 
 def edges_to_image(edges: Edges) -> np.ndarray:

@@ -30,6 +30,7 @@ INK_SIGNS = {
     'sharpness': 1,
     'size': 1,
     'corner_uncertainty': -1,
+    'contrast': 1,
 }
 # That an object is of the reference's kind: how similarly networks name and describe both as a
 # whole, how similar their parts are, how certain it is which part corresponds to which, and how
@@ -41,6 +42,7 @@ POINT_SIGNS = {'peak': 1, 'certainty': 1}
 LINEAR = (
     'inlier_ratio',
     'ink_on_edges',
+    'contrast',
     'description',
     'similarity',
     'certainty',

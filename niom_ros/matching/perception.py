@@ -10,7 +10,7 @@ import torch
 
 from niom_ros.core.plugins import DETECTORS, EXTRACTORS, FAILED, LABEL_EMBEDDERS
 from niom_ros.core.settings import choose_device, Pairing, Settings, SettingsError
-from niom_ros.drawings.edges import EdgeFinder, Edges
+from niom_ros.drawings.edges import Edges, find_edges
 from niom_ros.matching.features import Extractor, Features
 from niom_ros.matching.keypoint_matcher import load_matcher
 from niom_ros.models.store import ModelStore
@@ -41,7 +41,6 @@ class Perception:
         self._embedder.prepare()  # now, so that its errors are reported at the start
         self._reader = SceneReader(detector, self._embedder, settings.fallback, device)
         self.store, self._loading = store, Lock()
-        self._edge_finder: EdgeFinder | None = None
         self._part_features: PartFeatures | None = None
         self._detector_thread = ThreadPoolExecutor(1, 'detector')
 
@@ -67,15 +66,7 @@ class Perception:
 
     def find_edges(self, image: np.ndarray) -> Edges:
         """Return the edges of an image."""
-        with self._precision():
-            return self.load_edge_finder().find(image)
-
-    def load_edge_finder(self) -> EdgeFinder:
-        """Return the edge finder, loaded with the first drawing because photos need none."""
-        with self._loading:
-            if self._edge_finder is None:
-                self._edge_finder = EdgeFinder(self.store, self.device)
-            return self._edge_finder
+        return find_edges(image, self.device)
 
     def load_part_features(self) -> PartFeatures:
         """Return the networks that describe parts, loaded with the first strategy that asks."""

@@ -69,8 +69,6 @@ def prepare(perception: Perception, given: Reference, fewest_keypoints: int) -> 
     check_resolution(perception, box)
     features = features_of(perception, image, used)
     kind = kind_of(image, used, hints)
-    if kind.strokes is not None:
-        perception.load_edge_finder()
     by_points = given.wanted != 'same_kind'
     if len(features) < fewest_keypoints and kind.strokes is None and by_points:
         raise TooPlain(

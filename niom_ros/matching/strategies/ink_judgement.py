@@ -43,6 +43,7 @@ class InkChecks(Checks):
     sharpness: float  # gain when blurred edges become sharp
     size: float  # of the outline, relative to the image
     corner_uncertainty: float  # the deviation of the corners, relative to the image
+    contrast: float  # ink_on_edges, above what the ink meets if it is moved aside
 
     def implausibility(self) -> str:
         """Say why this cannot be the right place of the ink; '': it may be."""

@@ -154,7 +154,7 @@ class AbstainBenchmark(LocatingBenchmark):
         for flat in HomographyBenchmark(self.data, self.seed).find_cases():
             yield true_case(TRUE_HOMOGRAPHY, f'homography/{flat.unit}', flat)
         for drawn in SketchBenchmark(self.data, self.seed).find_cases():
-            if drawn.group == STANDARD:
+            if drawn.group == STANDARD and not drawn.warp:
                 yield true_case(TRUE_SKETCH, drawn.unit, drawn)
 
     def pictures(

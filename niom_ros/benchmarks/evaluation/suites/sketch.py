@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+import itertools
 import math
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from niom_ros.benchmarks.evaluation.answers import error_or_infinity, wrong_share
+from niom_ros.benchmarks.evaluation.answers import error_or_infinity, WRONG, wrong_share
 from niom_ros.benchmarks.evaluation.benchmark import Case, of_group, Record, share
 from niom_ros.benchmarks.evaluation.method_runner import Picture
+from niom_ros.benchmarks.evaluation.metrics import upper_bound
 from niom_ros.benchmarks.evaluation.suites.locating import LocatingBenchmark
 from niom_ros.core.boxes import Box
 from niom_ros.core.errors import UserError
@@ -20,8 +22,10 @@ from niom_ros.images.decoding import read_image
 
 BSDS = 'drawing/bsds'
 STANDARD = 'standard'
-HARDER = ('rotated', 'scaled', 'cluttered')
+HARDER = ('rotated', 'scaled', 'cluttered', 'small')
+AMONG_CLUTTER = ('cluttered', 'small')
 SETTINGS = (STANDARD, *HARDER)
+WARPS = 3  # of each drawing in each setting: enough that 2 % of the answers are more than one
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class ViewParameters:
     scale: float = 0.85
     scales: tuple[float, float] = (0.4, 1.6)  # of the setting 'scaled'
     share_of_frame: tuple[float, float] = (0.2, 1.0)  # that the photo fills among clutter
+    small_scales: tuple[float, float] = (0.3, 0.45)  # of the setting 'small', also among clutter
 
 
 VIEWS = ViewParameters()
@@ -45,6 +50,7 @@ class SketchCase(Case):
     photo: Path
     drawing: Path
     clutter: Path  # another photo
+    warp: int  # which of the views in this setting
 
 
 class SketchBenchmark(LocatingBenchmark):
@@ -57,20 +63,21 @@ class SketchBenchmark(LocatingBenchmark):
     main_metric = 'success_10px'
 
     def find_cases(self) -> Iterable[SketchCase]:
-        """Return each photo that has a drawing, in each setting."""
+        """Return some views of each photo that has a drawing, in each setting."""
         photos = sorted((self.data / BSDS).glob('*.jpg'))
         photos = [photo for photo in photos if photo.with_suffix('.mat').is_file()]
         for index, photo in enumerate(photos):
             clutter = photos[(index + len(photos) // 2) % len(photos)]
-            for group in SETTINGS:
+            for group, warp in itertools.product(SETTINGS, range(WARPS)):
                 yield SketchCase(
-                    name=f'{photo.stem}/{group}',
+                    name=f'{photo.stem}/{group}' + (f'/{warp}' if warp else ''),
                     pair=photo.stem,
                     unit=series_of(photo),
                     group=group,
                     photo=photo,
                     drawing=photo.with_suffix('.mat'),
                     clutter=clutter,
+                    warp=warp,
                 )
 
     def pictures(self, case: SketchCase) -> tuple[Picture, Picture, np.ndarray]:
@@ -79,7 +86,7 @@ class SketchBenchmark(LocatingBenchmark):
         random = np.random.default_rng([self.seed, *case.name.encode()])
         height, width = photo.shape[:2]
         truth = random_view(width, height, case.group, random)
-        if case.group == 'cluttered':
+        if case.group in AMONG_CLUTTER:
             behind = cv2.resize(read_image(case.clutter), (width, height))
             image = cv2.warpPerspective(
                 photo, truth, (width, height), dst=behind.copy(), borderMode=cv2.BORDER_TRANSPARENT
@@ -90,7 +97,7 @@ class SketchBenchmark(LocatingBenchmark):
             )
         return (
             Picture(str(case.drawing), drawing),
-            Picture(f'{case.photo} {case.group} {self.seed}', image),
+            Picture(f'{case.photo} {case.name} {self.seed}', image),
             truth,
         )
 
@@ -104,6 +111,11 @@ class SketchBenchmark(LocatingBenchmark):
             metrics[f'success_10px{suffix}'] = share(error < 10 for error in errors)
             metrics[f'success_20px{suffix}'] = share(error < 20 for error in errors)
             metrics[f'wrong_accepted{suffix}'] = wrong_share(chosen)
+            claims = [record for record in chosen if record['accepted']]
+            metrics[f'wrong_accepted_upper{suffix}'] = upper_bound(
+                sum(error_or_infinity(record) >= WRONG for record in claims), len(claims)
+            )
+            metrics[f'accepted{suffix}'] = share(record['accepted'] for record in chosen)
         return metrics
 
 
@@ -143,8 +155,12 @@ def random_view(width: int, height: int, setting: str, random: np.random.Generat
         angle = random.uniform(0, 360)
     elif setting == 'scaled':
         scale = math.exp(random.uniform(*np.log(VIEWS.scales)))
-    elif setting == 'cluttered':
-        scale = math.sqrt(random.uniform(*VIEWS.share_of_frame))
+    elif setting in AMONG_CLUTTER:
+        scale = (
+            random.uniform(*VIEWS.small_scales)
+            if setting == 'small'
+            else math.sqrt(random.uniform(*VIEWS.share_of_frame))
+        )
         shift = random.uniform(-0.5, 0.5, 2) * (1 - scale) * size
     centre = (size - 1) / 2
     turned = np.eye(3)
