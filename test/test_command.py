@@ -11,13 +11,16 @@ from alike_pictures import picture, wall
 import cv2
 import numpy as np
 import pytest
+import yaml
 
 from niom_ros.cli.main import main
 from niom_ros.core.boxes import Box
+from niom_ros.core.homographies import warp_points
 from niom_ros.matching.geometry import corner_error
 from niom_ros.simulation.virtual_scene import example_photo
 
 NIOM = Path(sys.prefix) / 'bin/niom'
+FEW = ('--max-keypoints', '512', '--device', 'cpu')
 
 
 @pytest.fixture
@@ -40,6 +43,52 @@ def test_match_says_draws_and_writes_it(coffee_file, view_file, scene, tmp_path,
     truth = scene.view(8.0, 0).picture_to_image
     assert corner_error(found, truth, Box(0, 0, *result['reference_size'])) < 3
     assert len(result['scores']) == len(result['inliers']) == len(result['image_points'])
+
+
+def test_a_reference_is_described_as_in_the_service(
+    coffee_file, view_file, scene, tmp_path, capsys
+):
+    """Region, mask, landmarks and objects, by options and by a YAML file with the same names."""
+    mask = np.zeros((400, 600), np.uint8)
+    mask[20:380, 100:500] = 255
+    cv2.imwrite(str(tmp_path / 'mask.png'), mask)
+    drawn, result_file = tmp_path / 'new/folder/picture.png', tmp_path / 'result.json'
+    command = ['match', coffee_file, view_file, '-o', drawn, '--json', result_file]
+    about = '--region 100 20 400 360 --landmark rim 290 60 --landmark spoon 362 305 --kind photo'
+    marked = ['--object', 'espresso cup', '150', '40', '250', '250']
+    files = ['--mask', tmp_path / 'mask.png']
+    assert main([*map(str, [*command, *about.split(), *marked, *files]), *FEW]) == 0
+    assert drawn.is_file()
+    places = np.array([[290.0, 60.0], [362.0, 305.0]])
+    truth = warp_points(scene.view(8.0, 0).picture_to_image, places)
+    result = json.loads(result_file.read_text())
+    found = np.array([[mark['x'], mark['y']] for mark in result['landmarks']])
+    assert [mark['name'] for mark in result['landmarks']] == ['rim', 'spoon']
+    assert np.linalg.norm(found - truth, axis=1).max() < 3
+    inside = np.array(result['reference_points'])
+    assert (inside.min(axis=0) >= [99, 19]).all() and inside[:, 0].max() <= 500
+    assert [each['label'] for each in result['reference_objects']] == ['espresso cup']
+    rim = next(line for line in capsys.readouterr().out.splitlines() if line.startswith('  rim'))
+    assert float(rim.split()[1]) == pytest.approx(found[0, 0], abs=0.1)
+
+    described = tmp_path / 'cup.yaml'
+    described.write_text(
+        yaml.safe_dump(
+            {
+                'image': str(coffee_file),
+                'kind': 'photo',
+                'region': [100, 20, 400, 360],
+                'landmarks': {'rim': [290, 60], 'spoon': [0, 0]},
+            }
+        )
+    )
+    again = ['match', described, view_file, '--json', result_file]
+    assert main([*map(str, again), *FEW]) == 0
+    first = json.loads(result_file.read_text())['landmarks'][0]
+    assert first['x'] == pytest.approx(found[0, 0], abs=1)
+    # An option replaces a field.
+    assert main([*map(str, again), '--landmark', 'handle', '226', '275', *FEW]) == 0
+    assert [m['name'] for m in json.loads(result_file.read_text())['landmarks']] == ['handle']
 
 
 def test_an_object_that_is_only_alike_is_exit_code_4(tmp_path, capsys):
@@ -78,12 +127,17 @@ def test_a_reference_that_is_not_there_is_exit_code_3(coffee_file, tmp_path, cap
         (['GOOD', 'GOOD', '--device', 'tpu'], "device is 'tpu': use one of auto"),
         (['GOOD', 'GOOD', '--max-keypoints', '-1'], 'max_keypoints is -1'),
         (['GOOD', 'GOOD', '-o', 'picture.xyz'], 'use the ending .png or .jpg'),
-        (['GOOD', 'GOOD', '-o', 'no/such/folder/a.png'], 'cannot write'),
+        (['GOOD', 'GOOD', '-o', 'GOOD/a.png'], 'cannot write'),
+        (['GOOD', 'GOOD', '--json', '.'], 'cannot write .: it is a folder'),
+        (['GOOD', 'GOOD', '--landmark', 'rim', '5', 'x'], "--landmark has 'x'"),
+        (['GOOD', 'GOOD', '--landmark', 'rim', '5', '900'], 'rim'),
+        (['GOOD', 'GOOD', '--region', '0', '0', '9000', '9'], 'region'),
+        (['GOOD', 'GOOD', '--kind', 'poem'], "kind is 'poem': use one of"),
     ],
 )
 def test_mistakes_are_one_clear_line(arguments, words, coffee_file, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = [str(coffee_file) if argument == 'GOOD' else argument for argument in arguments]
+    given = [argument.replace('GOOD', str(coffee_file)) for argument in arguments]
     assert main(['match', *given]) == 1
     error = capsys.readouterr().err
     assert error.startswith('niom: ')

@@ -127,26 +127,84 @@ def _parser() -> argparse.ArgumentParser:
 def _add_match(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser('match', help='find a reference in an image', epilog=MATCH_EXIT)
     command.add_argument(
-        'reference', metavar='REFERENCE', help='what to look for: image, PDF or SVG file'
+        'reference',
+        metavar='REFERENCE',
+        help='what to look for: image, PDF or SVG file, or a YAML file that describes it, as in '
+        'reference_folder of the node',
     )
     command.add_argument('image', metavar='IMAGE', help='where to look: image file')
     command.add_argument('-o', '--output', type=Path, help='write a picture of the matches')
     command.add_argument('--json', type=Path, help='write the result with all points')
-    command.add_argument('--label', default='', help='what the reference shows, in words')
-    command.add_argument(
-        '--page', type=int, default=0, metavar='N', help='page of the reference, counted from 0'
-    )
-    command.add_argument(
-        '--page-dpi',
-        type=float,
-        default=0.0,
-        metavar='DPI',
-        help='resolution at which to render a PDF or SVG reference. Default: 1600 pixels on its '
-        'longer side.',
-    )
+    _add_description(command)
     for parameter in MATCH_OPTIONS:
         _add_parameter(command, parameter)
     command.set_defaults(run=match)
+
+
+def _add_description(command: argparse.ArgumentParser) -> None:
+    """Add what may be said about a reference; the names are those of set_reference."""
+    about = command.add_argument_group(
+        'the reference', 'as in ~/set_reference; these replace the fields of a YAML file'
+    )
+    about.add_argument('--label', help='what it shows, in words')
+    about.add_argument('--kind', help='photo or drawing. Default: detected.')
+    about.add_argument('--page', type=float, metavar='N', help='page of a file, counted from 0')
+    about.add_argument(
+        '--page-dpi',
+        type=float,
+        metavar='DPI',
+        help='resolution at which to render PDF or SVG. Default: 1600 pixels on its longer side.',
+    )
+    box = ('X', 'Y', 'WIDTH', 'HEIGHT')
+    about.add_argument(
+        '--region', type=float, nargs=4, metavar=box, help='part to look for, in pixels'
+    )
+    about.add_argument(
+        '--mask', type=Path, metavar='FILE', help='image of the same size; what is 0 is ignored'
+    )
+    about.add_argument(
+        '--object',
+        nargs=5,
+        action='append',
+        metavar=('LABEL', *box),
+        help='an object in it, and its box; may be repeated',
+    )
+    about.add_argument(
+        '--landmark',
+        nargs=3,
+        action='append',
+        metavar=('NAME', 'X', 'Y'),
+        help='a named point, which is placed in the image; may be repeated',
+    )
+    about.add_argument(
+        '--physical-width', type=float, metavar='METRES', help='width of the whole picture'
+    )
+
+
+def _described(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what the command line says about the reference, as a YAML file would."""
+    fields = ('label', 'kind', 'page', 'page_dpi', 'region', 'physical_width')
+    given = {name: getattr(arguments, name) for name in fields}
+    if arguments.mask:
+        given['mask'] = str(arguments.mask.expanduser().absolute())
+    if arguments.object:
+        given['objects'] = [
+            {'label': label, 'box': [_number(value, '--object') for value in box]}
+            for label, *box in arguments.object
+        ]
+    if arguments.landmark:
+        given['landmarks'] = {
+            name: [_number(value, '--landmark') for value in place]
+            for name, *place in arguments.landmark
+        }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{option} has '{text}' where a number of pixels belongs") from None
 
 
 def _add_parameter(command: argparse.ArgumentParser, parameter: Parameter) -> None:
@@ -193,11 +251,9 @@ def match(arguments: argparse.Namespace) -> int:
         arguments.image,
         settings=settings_of(values),
         options=options_of(values),
-        label=arguments.label,
+        described=_described(arguments),
         picture=arguments.output,
         json_file=arguments.json,
-        page=arguments.page,
-        page_dpi=arguments.page_dpi,
     )
     return exit_code(result.found, result.located)
 

@@ -1,24 +1,30 @@
 """What `niom match` does: match two image files, then print, draw and write the result."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from niom_ros.core.settings import default_threads, Options, Settings
+from niom_ros.core.settings import default_threads, Options, Settings, StreamOptions
 from niom_ros.core.threads import use_threads
 from niom_ros.images.decoding import read_image
-from niom_ros.images.pages.reading import read_reference_picture
-from niom_ros.images.writing import write_bytes, write_picture
+from niom_ros.images.writing import check_writable, write_bytes, write_picture
 from niom_ros.matching.alike_object import AlikeObject
 from niom_ros.matching.geometry import Status
 from niom_ros.matching.match import Match
 from niom_ros.matching.matcher import Matcher
 from niom_ros.matching.prepared_reference import PreparedReference
-from niom_ros.matching.reference import Reference
 from niom_ros.pictures.matches import draw_report
+from niom_ros.references.folder import read_reference
+from niom_ros.references.known_reference import KnownReference
 from niom_ros.semantics.scene import Scene
+from niom_ros.stream.answers import landmarks_in
+from niom_ros.stream.landmarks import PlacedLandmark
+from niom_ros.stream.rotation import Rotation
 
 
 def match_files(
@@ -27,23 +33,26 @@ def match_files(
     *,
     settings: Settings,
     options: Options,
-    label: str = '',
+    described: Mapping[str, Any] | None = None,
     picture: Path | None = None,
     json_file: Path | None = None,
-    page: int = 0,
-    page_dpi: float = 0.0,
 ) -> Match:
-    """Find the reference in the image, or one of its kind, and write the result."""
+    """Find the reference in the image, or one of its kind, and write the result.
+
+    `described` says more about the reference, with the fields of its YAML file.
+    """
+    if picture:
+        check_writable(picture, picture=True)
+    if json_file:
+        check_writable(json_file)
     use_threads(default_threads())
-    reference_picture = read_reference_picture(reference_path, page, page_dpi)
+    given = read_reference(reference_path, described)
     image = read_image(image_path)
     matcher = Matcher(settings)
-    reference = matcher.prepare(
-        Reference(reference_picture.image, label=label), options.limits.min_inliers
-    )
+    reference = matcher.prepare(given, options.limits.min_inliers)
     match, *further = matcher.match_several(reference, image, options)
     verdict = match.verdict
-    for note in reference_picture.notes:
+    for note in given.notes:
         print(note)
     print(f'{verdict.status.name}: {verdict.message}')
     if options.weighting.kind != 'none':
@@ -58,10 +67,18 @@ def match_files(
         print_matrix(other.reference_to_image)
     if match.status is Status.ALIKE and match.alike is not None:
         print_alike(match.alike)
+    landmarks = landmarks_in(
+        match,
+        KnownReference(reference, revision=1),
+        Rotation(0, image.shape[1], image.shape[0]),
+        StreamOptions(options),
+    )
+    print_landmarks(landmarks)
     if picture:
         write_picture(picture, draw_report(reference, image, match, further))
     if json_file:
         result = as_json(reference, match, matcher.method)
+        result['landmarks'] = [landmark_as_json(mark) for mark in landmarks]
         result['instances'] = [instance_as_json(each) for each in (match, *further) if each.found]
         write_bytes(json_file, json.dumps(result, indent=1).encode())
     return match
@@ -79,6 +96,26 @@ def print_alike(alike: AlikeObject) -> None:
         return
     print(f'affine warp from reference to image, {alike.warp.deviation:.0f} px from the points:')
     print_matrix(alike.warp.matrix)
+
+
+def print_landmarks(landmarks: Sequence[PlacedLandmark]) -> None:
+    """Print where the landmarks are in the image, and how certain that is."""
+    if not landmarks:
+        return
+    print('landmarks in the image (x, y, deviation in pixels, confidence):')
+    width = max(len(mark.name) for mark in landmarks)
+    for mark in landmarks:
+        place = f'{mark.x:8.1f} {mark.y:8.1f} {mark.deviation:8.1f} {mark.confidence:8.2f}'
+        outside = '' if mark.inside else '  outside of the image'
+        print(f'  {mark.name:{width}} {place}{outside}')
+
+
+def landmark_as_json(mark: PlacedLandmark) -> dict[str, object]:
+    """Return a landmark, ready to be written as JSON, which has no NaN."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in asdict(mark).items()
+    }
 
 
 def print_matrix(matrix: np.ndarray | None) -> None:

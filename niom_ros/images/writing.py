@@ -1,5 +1,6 @@
 """Write pictures and reports for users."""
 
+import os
 from pathlib import Path
 
 import cv2
@@ -7,6 +8,18 @@ import numpy as np
 
 from niom_ros.core.errors import UserError
 from niom_ros.core.faults import reason
+
+
+def check_writable(path: Path, picture: bool = False) -> None:
+    """Create the folder of a file, or say why it cannot be written: before work, not after it."""
+    if picture and not cv2.haveImageWriter(str(path)):
+        raise UserError(f'cannot write a picture named {path}: use the ending .png or .jpg')
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f'cannot write {path}: {reason(error)}') from None
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UserError(f'cannot write {path}: it is a folder, or you may not write there')
 
 
 def write_picture(path: Path, rgb: np.ndarray) -> None:

@@ -241,13 +241,14 @@ def opened_lock(file: Path) -> IO[bytes]:
     return lock
 
 
-def read_reference(path: str | Path) -> Reference:
-    """Read a reference from a YAML file, or from an image, which is then named after its file."""
+def read_reference(path: str | Path, more: Mapping[str, Any] | None = None) -> Reference:
+    """Read a reference from a YAML file, or from an image, which is then named after its file.
+
+    `more` are fields as in a YAML file, which replace its own; files are named from there.
+    """
     file = Path(path).expanduser()
-    if file.suffix not in YAML_SUFFIXES:
-        picture = read_reference_picture(file)
-        return Reference(picture.image, file.stem, notes=picture.notes)
-    described = read_description(file)
+    described = read_description(file) if file.suffix in YAML_SUFFIXES else {'image': file.name}
+    described = {**described, **(more or {})}
     picture = read_reference_picture(
         beside(file, described.get('image')),
         page_in(described),
