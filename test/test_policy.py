@@ -1,5 +1,6 @@
 """The policy for SROS 2 that is shipped allows what the real node needs, and nothing else."""
 
+import os
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -79,7 +80,7 @@ def test_security_that_cannot_be_had_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv('ROS_SECURITY_KEYSTORE', str(tmp_path / 'keys'))
     log = tmp_path / 'log.txt'
     with running('matcher_node', log, '--enclave', '/matcher') as process:
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=60) == os.EX_CONFIG
     text = log.read_text()
     assert 'cannot start: ' in text and 'ecurity' in text
     assert 'Traceback' not in text

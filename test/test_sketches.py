@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import alike_pictures
 from blueprints import blueprint, pdf_file, pdf_operators, plate, svg_elements, svg_file
 import cv2
 import numpy as np
@@ -14,6 +15,8 @@ import torch
 from niom_ros.core.boxes import Box
 from niom_ros.core.homographies import warp_points
 from niom_ros.core.settings import Options, SettingsError, StreamOptions, Weighting
+from niom_ros.drawings import tracing
+from niom_ros.drawings.strokes import Strokes
 from niom_ros.drawings.tracing import Traced
 from niom_ros.images.decoding import TooPlain
 from niom_ros.images.pages.reading import read_reference_picture
@@ -341,6 +344,37 @@ def test_weights_that_were_used_are_told_also_when_they_came_first(
     assert match.approach == BY_WEIGHTED_POINTS
     assert match.weighting == 'sew'
     assert match.image_weights.description.startswith('yolov4-tiny')
+
+
+def test_a_drawing_that_fits_in_any_direction_is_refused(matcher: Matcher) -> None:
+    """The rim of one clock fits that of another one, however it is turned."""
+    clock = matcher.prepare(
+        Reference(alike_pictures.picture('clock'), drawing=True), fewest_keypoints=0
+    )
+    assert not clock.symmetric_turns  # its hands and figures do tell a direction
+    analysis = matcher.analyse(alike_pictures.wall())
+    (match,) = matcher.match_all([clock], analysis, Options(strategies=('ink',)))
+    assert match.status is Status.LOW_CONFIDENCE and match.confidence < 0.5
+    assert 'turned, the drawing fits almost as well' in match.message
+
+
+def test_a_drawing_with_a_direction_does_not_fit_when_it_is_turned(
+    matcher: Matcher, reference: PreparedReference, view: View
+) -> None:
+    edges, strokes = matcher.analyse(view.image).edges, reference.strokes
+    assert strokes is not None
+    truth, corners = view.picture_to_image, reference.box.corners()
+    assert tracing.turned_share(strokes, corners, edges, truth) < 0.6
+    # A circle does.
+    angles = np.linspace(0, 2 * np.pi, 200, endpoint=False)
+    middle, radius = np.array([150.0, 150.0]), 100.0
+    around = np.column_stack([np.cos(angles), np.sin(angles)])
+    ring = Strokes((middle + radius * around).astype(np.float32), angles.astype(np.float32))
+    page = np.full((300, 300, 3), 255, np.uint8)
+    cv2.circle(page, (150, 150), 100, (0, 0, 0), 3, cv2.LINE_AA)
+    box = Box(0, 0, 300, 300).corners()
+    share = tracing.turned_share(ring, box, matcher.analyse(page).edges, np.eye(3))
+    assert share == pytest.approx(1, abs=0.05)
 
 
 def sketch_of_a_cat() -> np.ndarray:

@@ -17,7 +17,7 @@ def test_two_minutes_of_load_leave_the_node_as_it_was(tmp_path):
 
 
 def test_a_node_that_ends_is_told_with_its_log(tmp_path):
-    with pytest.raises(AssertionError, match=r'ended by itself with code 1; its log:[^$]*sift'):
+    with pytest.raises(AssertionError, match=r'ended by itself with code 78; its log:[^$]*sift'):
         run_soak(SECONDS, tmp_path, ('-p', 'extractor:=sift'))
 
 

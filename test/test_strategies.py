@@ -273,6 +273,8 @@ def test_checks_are_told_in_a_fixed_order_those_of_a_strategy_last() -> None:
         'corner_deviation': 4,
         'stretch': 5,
         'perspective': 6,
+        'flatness': 7,
+        'visible_deviation': 8,
     }
     of_ink = numbered(InkChecks)
     assert list(of_ink.as_dict()) == [

@@ -507,7 +507,8 @@ def test_a_full_match_is_dropped_if_all_is_forgotten_while_it_catches_up(views, 
     tracker = Tracker()
     follow_all(tracker, images_of(views[:10]))
     monkeypatch.setattr(
-        'niom_ros.tracking.tracker.catch_up', lambda *_: tracker.forget('another one is sought')
+        'niom_ros.tracking.tracker.catch_up',
+        lambda *_, **__: tracker.forget('another one is sought'),
     )
     answer = tracker.matched(match_of(views[2], 2))
     assert_lost(answer)

@@ -46,6 +46,8 @@ class TracingParameters:
 
     min_strength: float = 1.0  # standard deviations from which ink lies on an edge
     max_sharpness: float = 1.2  # more only shows that the image has a fine, even texture
+    turns: int = 12  # in which the ink is compared with itself,
+    apart: float = 0.2  # of its size, from where views are different ones
     surroundings: float = 0.1  # how far ink is moved to see what it meets by chance, of its size
     reach: int = 3  # pixels to either side of a line, in which its edge is searched
 
@@ -116,6 +118,40 @@ def trace_near(
     return search.described(search.polished(views))
 
 
+def turned_share(
+    strokes: Strokes,
+    corners: np.ndarray,
+    edges: Edges,
+    drawing_to_image: np.ndarray,
+    parameters: TracingParameters = DEFAULTS,
+) -> float:
+    """Return how strong the edges below the ink are if it is turned, of those in this view.
+
+    Every turn is refined like the view itself. The best one counts of those that stay apart from
+    it: near 1, the ink does not tell the direction.
+    """
+    search = ViewSearch(ink_of(strokes, corners, edges), edges, parameters)
+    view = np.linalg.inv(edges_to_image(edges)) @ drawing_to_image
+    middle = (strokes.points.min(axis=0) + strokes.points.max(axis=0)) / 2
+    turns = np.arange(1, parameters.turns) * (360 / parameters.turns)
+    turned = [view @ turning(degrees, middle) for degrees in turns.tolist()]
+    levels = (parameters.coarse_levels[-1], *parameters.fine_levels)
+    rivals = search.climb(search.as_views(np.stack(turned)), levels)
+    views = torch.cat([search.as_views(view[None]), rivals])
+    outlines = warp(views, search.ink.corners)
+    distances = (outlines - outlines[0]).norm(dim=2).mean(dim=1)
+    apart = distances > parameters.apart * float(size_of(outlines[:1])[0])
+    strengths = search.strengths(views)
+    highest = float(strengths[apart].max()) if apart.any() else 0.0
+    return highest / max(float(strengths[0]), 1e-9)
+
+
+def turning(degrees: float, middle: np.ndarray) -> np.ndarray:
+    """Return the turn about a point: 3 x 3."""
+    turn = cv2.getRotationMatrix2D((float(middle[0]), float(middle[1])), degrees, 1.0)
+    return np.vstack([turn, [0, 0, 1]])
+
+
 def ink_of(strokes: Strokes, corners: np.ndarray, edges: Edges) -> InkPoints:
     """Return the strokes on the device of the edges."""
     device = edges.levels[0].planes.device
@@ -164,6 +200,12 @@ class ViewSearch:
     def scores(self, views: torch.Tensor, level: int) -> torch.Tensor:
         """Return the scores of views on one level of edges: K."""
         return score(views, self.ink, self.edges, level, self.parameters.alignment)
+
+    def strengths(self, views: torch.Tensor) -> torch.Tensor:
+        """Return the mean strength of the edges below the ink in each view: K."""
+        level = self.edges.levels[self.parameters.ranking_level]
+        found = level.at(*warp_strokes(views, self.ink), self.edges.size)[0]
+        return found.clamp(max=MAX_STRENGTH).mean(dim=1)
 
     def best_of(self, views: torch.Tensor) -> torch.Tensor:
         """Return the best of some views: 1 x 3 x 3."""
