@@ -649,8 +649,8 @@ def test_a_page_in_a_folder_of_references(tmp_path, in_this_process):
     ('options', 'words'),
     [
         (['--page', '7'], 'there is no page 7: it has 1 page, counted from 0'),
-        (['--page', '-1'], 'page is negative'),
-        (['--page-dpi', 'nan'], 'page_dpi is nan'),
+        (['--page', '-1'], 'page is -1: pages are counted from 0'),
+        (['--page-dpi', 'nan'], "the page_dpi has 'nan' where a number belongs"),
         (['--page-dpi', '9000'], 'use at most'),
     ],
 )

@@ -419,7 +419,7 @@ def number(given: Any, what: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        shown = given[:40] if isinstance(given, str) else type(given).__name__
+        shown = str(given)[:40] if isinstance(given, str | float) else type(given).__name__
         raise BadReference(f"the {what} has '{shown}' where a number belongs")
     return value
 
