@@ -23,8 +23,8 @@ class OnObjectParameters:
     """When a drawing laid onto an object guides, and how far its points can be trusted."""
 
     same_label: float = 0.999  # cosine: the labels differ in spelling only
-    # Of detections with this score or more, more than half are right (README, "Objects that are
-    # alike"), so the score itself serves as confidence of the kind.
+    # Of detections with this score or more, more than half are right (README, "Sketches and
+    # blueprints"), so the score itself serves as confidence of the kind.
     min_score: float = 0.5
     # If the true box of one object is stretched onto the other, a third of the points are right
     # to a tenth of its size (`box_pck_10` of niom eval landmarks). A detector's box is worse.
